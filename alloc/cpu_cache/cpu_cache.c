@@ -375,9 +375,15 @@ void sa_cpu_cache_free(unsigned cls, void *obj)
     sa_cpu_cache_count_free(cls);
 }
 
-SA_RARE void sa_cpu_cache_count_free(unsigned cls)
+SA_RARE SA_NOINLINE void sa_cpu_cache_count_free(unsigned cls)
 {
-    sa_count_shared(&sa_cpu_outside[cls].frees, 1);
+    int cpu;
+    struct cpu_cache *c = cpu_current(&cpu);
+
+    if (c)
+        cpu_count_after(&c->frees[cls], 1);
+    else
+        sa_count_shared(&sa_cpu_outside[cls].frees, 1);
 }
 
 SA_RARE void sa_cpu_cache_return(unsigned cls, void *obj)

@@ -20,6 +20,7 @@
 #ifndef SA_FRONT_FAST_PATH_H
 #define SA_FRONT_FAST_PATH_H
 
+#include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
 #include "alloc/base/clear.h"
 #include "alloc/base/size_class.h"
@@ -176,7 +177,8 @@ SA_INLINE void sa_fast_free_sized(enum sa_fast_for who, void *p, size_t size,
         goto leave;
     if (SA_LIKELY(size < (who == SA_FOR_CXX ? hot->cxx_small_limit : hot->small_limit)))
         cls = hot->small_class[size];
-    else if (size < (who == SA_FOR_CXX ? hot->cxx_mid_limit : hot->mid_limit))
+    else if (size <
+             sa_load_relaxed(who == SA_FOR_CXX ? &hot->cxx_sized_mid_limit : &hot->sized_mid_limit))
         cls = hot->mid_class[sa_hot_mid_index(size)];
     else
         goto leave;

@@ -24,6 +24,8 @@
 #include "alloc/hardening/hardened.h"
 #include "alloc/hardening/watched.h"
 #include "alloc/maintain/maintenance.h"
+#include "alloc/middle/central_mix.h"
+#include "alloc/middle/mixed_returns.h"
 #include "alloc/hot/hot.h"
 #include "alloc/os/thread.h"
 #include "alloc/page_heap/account/limits.h"
@@ -198,6 +200,17 @@ SA_COLD static void free_hardened(const struct sa_block *b, void *p) SA_INSIDE_G
     }
 }
 
+/* Gives an object back to its mixed span at once (mixed_returns.h). False: it is to go to a cache.
+ * The stack that would have taken it may have it: freed before, when the lock was taken. */
+static bool free_returned(const struct sa_block *b, void *p) SA_INSIDE_GATE
+{
+    sa_cpu_cache_check_freed(b->cls, p);
+    if (!sa_central_mix_return(b->cls, p))
+        return false;
+    sa_cpu_cache_count_free(b->cls);
+    return true;
+}
+
 /* Frees a block, inside the gate. */
 static void free_block(const struct sa_block *b, void *p) SA_INSIDE_GATE
 {
@@ -208,7 +221,8 @@ static void free_block(const struct sa_block *b, void *p) SA_INSIDE_GATE
     }
     switch (b->kind) {
     case SA_BLOCK_OBJECT:
-        sa_cpu_cache_free(b->cls, p);
+        if (SA_LIKELY(!sa_load_relaxed(&sa_mixed_returns)) || !free_returned(b, p))
+            sa_cpu_cache_free(b->cls, p);
         break;
     case SA_BLOCK_LARGE:
         sa_large_free(b->span);

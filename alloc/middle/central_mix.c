@@ -7,6 +7,7 @@
  * 1/WASTE_FRACTION of that, and above SA_MIX_MIN_BYTES, the sparsest span of any class becomes
  * mixed, up to CONVERT_MAX of them until the class has a block. Below, the class takes a new span,
  * also if mixed spans have room: the fast path of free does not serve what lies on mixed spans.
+ * 1/RETURNS_WASTE_FRACTION is enough while blocks go back at once (mixed_returns.h).
  *
  * Near a limit on memory, time is worth less than memory, and the kernel may kill the program.
  * Memory is strained if what is in use leaves less than 1/STRAIN_FRACTION of the limit. Then
@@ -32,6 +33,7 @@
 #include "alloc/base/size_class.h"
 #include "alloc/middle/central_emptied.h"
 #include "alloc/middle/central_spans.h"
+#include "alloc/middle/mixed_returns.h"
 #include "alloc/middle/mixed_spans.h"
 #include "alloc/os/clock.h"
 #include "alloc/os/vm.h"
@@ -39,8 +41,10 @@
 #include "alloc/page_heap/account/heap_types.h"
 #include "alloc/page_heap/account/limits.h"
 #include "alloc/page_heap/account/peak.h"
+#include "pagemap/pagemap.h"
 
 #define WASTE_FRACTION          5
+#define RETURNS_WASTE_FRACTION  6
 #define STRAINED_WASTE_FRACTION 16
 
 /* Memory is strained above 15/16 of a limit. The rest is as long as the reserve of group_limit.c.
@@ -72,8 +76,12 @@ struct mix_tried {
 static bool mix_is_much(size_t wasted, bool strained)
 {
     int64_t given = sa_load_relaxed(&sa_in_use.bytes);
-    size_t fraction = strained ? STRAINED_WASTE_FRACTION : WASTE_FRACTION;
+    size_t fraction = WASTE_FRACTION;
 
+    if (SA_UNLIKELY(strained))
+        fraction = STRAINED_WASTE_FRACTION;
+    else if (sa_load_relaxed(&sa_mixed_returns))
+        fraction = RETURNS_WASTE_FRACTION;
     return wasted > SA_MIX_MIN_BYTES && wasted > (size_t)sa_max(given, 0) / fraction;
 }
 
@@ -263,5 +271,16 @@ SA_RARE bool sa_central_mix_drain_is_due(size_t bytes)
     if (shakes < DRAIN_FACTOR * bytes / SHAKE_BYTES + 1)
         return false;
     sa_store_relaxed(&sa_central_mix_shakes, 0);
+    return true;
+}
+
+SA_RARE bool sa_central_mix_return(unsigned cls, void *block)
+{
+    struct sa_span *empty = NULL;
+
+    if (sa_size_classes.of[cls].size <= SA_SMALL_MAX || sa_pagemap_class((uintptr_t)block) ||
+        !sa_mixed_return(cls, block, &empty))
+        return false;
+    sa_central_give_back(empty);
     return true;
 }

@@ -33,6 +33,10 @@ SA_INLINE bool sa_central_mix_may(void)
 size_t sa_central_mix(unsigned cls, void **end, size_t n, size_t most_align)
     SA_EXCLUDES(SA_RANK_CENTRAL);
 
+/* Gives a block, which the caller owns, back to its mixed span, where that is to be done at once
+ * (mixed_returns.h). False: it is short, its span is not mixed, or another thread has the lock. */
+bool sa_central_mix_return(unsigned cls, void *block) SA_EXCLUDES(SA_RANK_MIXED);
+
 /* Bytes that came from mixed spans since sa_central_mix_shake_is_due was last true. Atomic,
  * relaxed. */
 extern size_t sa_central_mix_unshaken;

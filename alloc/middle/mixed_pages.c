@@ -5,6 +5,7 @@
  */
 #include "alloc/base/fatal.h"
 #include "alloc/middle/mixed_internal.h"
+#include "alloc/middle/mixed_returns.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/page_heap.h"
 #include "pagemap/arena.h"
@@ -159,6 +160,7 @@ void sa_mixed_enter(struct sa_mixed *m, struct sa_span *s)
     sa_store_relaxed(&s->cls, 0);
     sa_store_relaxed(&s->state, SA_SPAN_MIXED);
     sa_pagemap_set_pages(s);
+    sa_mixed_returns_grown();
 }
 
 void sa_mixed_leave(struct sa_mixed *m)

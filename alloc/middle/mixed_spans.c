@@ -31,7 +31,9 @@
 #include "alloc/base/size_class.h"
 #include "alloc/fork/fork_gate.h"
 #include "alloc/middle/mixed_internal.h"
+#include "alloc/middle/mixed_returns.h"
 #include "alloc/os/vm.h"
+#include "alloc/page_heap/account/peak.h"
 #include "alloc/page_heap/page_heap.h"
 #include "pagemap/pagemap.h"
 
@@ -247,23 +249,46 @@ static void mixed_remove(struct sa_mixed *m, size_t unit, size_t units, struct s
     sa_mixed_changed(m, sa_max(m->longest, end - begin));
 }
 
-SA_RARE bool sa_mixed_put(unsigned cls, void *block, struct sa_span **empty)
+/* As sa_mixed_put. */
+static bool mixed_put(unsigned cls, void *block, struct sa_span **empty) SA_REQUIRES(SA_RANK_MIXED)
 {
     size_t units = sa_size_classes.of[cls].size / SA_MIXED_UNIT, unit = 0;
-    struct sa_mixed *m;
-    bool right;
+    struct sa_mixed *m = mixed_find((uintptr_t)block, &unit);
 
-    if ((uintptr_t)block % SA_MIXED_UNIT)
+    if ((uintptr_t)block % SA_MIXED_UNIT || !m ||
+        sa_mixed_length(m->pages, m->units, unit) != units)
         return false;
+    mixed_count(cls, -1);
+    mixed_remove(m, unit, units, empty);
+    return true;
+}
+
+SA_RARE bool sa_mixed_put(unsigned cls, void *block, struct sa_span **empty)
+{
+    bool done;
+
     sa_lock_acquire(&sa_mixed_state.lock, SA_RANK_MIXED);
-    m = mixed_find((uintptr_t)block, &unit);
-    right = m && sa_mixed_length(m->pages, m->units, unit) == units;
-    if (right) {
-        mixed_count(cls, -1);
-        mixed_remove(m, unit, units, empty);
+    done = mixed_put(cls, block, empty);
+    sa_lock_release(&sa_mixed_state.lock, SA_RANK_MIXED);
+    return done;
+}
+
+SA_RARE bool sa_mixed_return(unsigned cls, void *block, struct sa_span **empty)
+{
+    size_t size = sa_size_classes.of[cls].size;
+    bool done;
+
+    if (!sa_lock_try(&sa_mixed_state.lock, SA_RANK_MIXED)) {
+        sa_mixed_returns_refused();
+        return false;
+    }
+    done = mixed_put(cls, block, empty);
+    if (done) {
+        sa_in_use_add(-(int64_t)size); /* before another thread can take the block */
+        sa_mixed_returns_count(size);
     }
     sa_lock_release(&sa_mixed_state.lock, SA_RANK_MIXED);
-    return right;
+    return done;
 }
 
 /* No analysis: the table is read without the lock. */

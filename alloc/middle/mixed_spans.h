@@ -70,6 +70,10 @@ size_t sa_mixed_take(unsigned cls, void **end, size_t n, size_t most_align)
  */
 bool sa_mixed_put(unsigned cls, void *block, struct sa_span **empty) SA_EXCLUDES(SA_RANK_MIXED);
 
+/* The same for a block that the program frees, and that goes back at once (mixed_returns.h): it is
+ * in use no more. False also if another thread has the lock. */
+bool sa_mixed_return(unsigned cls, void *block, struct sa_span **empty) SA_EXCLUDES(SA_RANK_MIXED);
+
 /*
  * Makes a mixed span of a span of a class that has objects in use and no pin. The caller holds the
  * lock of the class and has taken the span off it. False: there is no memory, and nothing has

@@ -34,6 +34,7 @@
 struct params params = {
     .mixed = 1,
     .waste = 1.0 / 5,
+    .returns_waste = 1.0 / 6,
     .floor_bytes = 4 << 20,
     .sparse = 0.25,
     .align = 64,
@@ -49,6 +50,9 @@ struct params params = {
     .break_bytes = 256 << 10,
     .break_lean_bytes = 64 << 10,
     .borrow = 1,
+    .returns = SA_SMALL_MAX,
+    .return_times = 12,
+    .join = 256 << 10,
     .run = 1,
 };
 int64_t given_bytes;
@@ -62,6 +66,7 @@ static const struct {
 } parameters_of[] = {
     {"mixed", &params.mixed},
     {"waste", &params.waste},
+    {"returns_waste", &params.returns_waste},
     {"floor", &params.floor_bytes},
     {"sparse", &params.sparse},
     {"align", &params.align},
@@ -77,6 +82,9 @@ static const struct {
     {"break", &params.break_bytes},
     {"break_lean", &params.break_lean_bytes},
     {"borrow", &params.borrow},
+    {"returns", &params.returns},
+    {"return_times", &params.return_times},
+    {"join", &params.join},
     {"run", &params.run},
     {"parts", &parts},
     {"quiet", &quiet},

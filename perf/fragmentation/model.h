@@ -43,6 +43,7 @@ _Noreturn void model_fail(const char *condition, const char *file, int line);
 struct params {
     double mixed;           /* 0: no mixed spans */
     double waste;           /* free bytes above this part of those given are much */
+    double returns_waste;   /* the same while blocks go back at once */
     double floor_bytes;     /* ... and above this */
     double sparse;          /* a span becomes mixed if at most this part of its objects is in use */
     double align;           /* the most that blocks on mixed spans are aligned to */
@@ -58,6 +59,9 @@ struct params {
     double break_bytes; /* a hugepage that lost nothing yet, with fewer free bytes, keeps them */
     double break_lean_bytes; /* the same while memory is wasted */
     double borrow;           /* a class takes objects of classes up to this times its size */
+    double returns;          /* longer blocks go back to mixed spans at once ... */
+    double return_times;     /* ... as many times the bytes by which these grow */
+    double join;             /* mixed spans are joined within so many bytes */
     double run;              /* 1: classes of many spans take several spans at a time */
 };
 
@@ -109,6 +113,9 @@ size_t mixed_take(unsigned cls, uint32_t *units, size_t n);
 uint32_t mixed_fresh(unsigned cls);
 void mixed_put(unsigned cls, uint32_t unit);
 bool mixed_owns(uint32_t unit);
+/* Whether a block of so many bytes, which is freed now, goes back at once; then it counts. */
+bool mixed_returns(size_t size);
+bool mixed_is_returning(void);
 void mixed_check(void);
 
 /* --- Classes --- */

@@ -353,6 +353,12 @@ void cache_free(unsigned cpu, unsigned cls, uint32_t unit)
     struct stack *s = &c->stacks[cls];
 
     cpu %= CPUS;
+    if (class_of(cls)->size > params.returns && mixed_owns(unit) &&
+        mixed_returns(class_of(cls)->size)) {
+        given_bytes -= class_of(cls)->size;
+        central_put(cls, &unit, 1);
+        return;
+    }
     if (s->used == s->cap) {
         drain_for_mixed();
         grow(c, cpu, cls, OVERFLOW);

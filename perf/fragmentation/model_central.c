@@ -172,8 +172,10 @@ size_t central_free_bytes(void)
 
 static bool is_much(size_t wasted)
 {
+    double part = mixed_is_returning() ? params.returns_waste : params.waste;
+
     return (double)wasted > params.floor_bytes &&
-           (double)wasted > (double)sa_max((size_t)given_bytes, 0) * params.waste;
+           (double)wasted > (double)sa_max((size_t)given_bytes, 0) * part;
 }
 
 static bool mix_is_due(void)

@@ -13,6 +13,9 @@
 
 #define FIT_TRIES 8
 
+#define RETURN_STEP_FRACTION 16
+#define RETURN_STEP_MIN      (2ul << 20)
+
 struct span {
     uint32_t page, units, used, longest, bin;
     struct span *next, *prev; /* in the bin */
@@ -26,6 +29,33 @@ static struct span *spans[PAGES_MAX];
 static bool has_table[PAGES_MAX / HUGE_PAGES];
 
 struct mixed_totals mixed;
+
+/* The rule of alloc/middle/mixed_returns.c: the most bytes, and what may go back. What goes by time
+ * is left out. */
+static size_t most, left;
+
+static void note_growth(void)
+{
+    size_t step = (size_t)((double)given_bytes / RETURN_STEP_FRACTION);
+
+    if (mixed.bytes <= most + sa_max(RETURN_STEP_MIN, step))
+        return;
+    left += (size_t)((double)(mixed.bytes - most) * params.return_times);
+    most = mixed.bytes;
+}
+
+bool mixed_is_returning(void)
+{
+    return left > 0;
+}
+
+bool mixed_returns(size_t size)
+{
+    bool returns = left > 0;
+
+    left -= sa_min(left, size);
+    return returns;
+}
 
 static void link_span(struct span *m)
 {
@@ -100,6 +130,7 @@ static struct span *enter(uint32_t page, size_t n_pages)
     measure(m);
     link_span(m);
     mixed.bytes += n_pages * SA_PAGE_BYTES;
+    note_growth();
     if (!has_table[page / HUGE_PAGES])
         mixed.tables++;
     has_table[page / HUGE_PAGES] = true;
@@ -118,11 +149,18 @@ static void leave(struct span *m)
     unused = m;
 }
 
-/* Makes one span of a span and the one behind it, if that is mixed and on the same hugepage. */
+/* The range of addresses within which a page's span is joined with others. */
+static uint32_t range_of(uint32_t page)
+{
+    return page / (uint32_t)(params.join / SA_PAGE_BYTES);
+}
+
+/* Makes one span of a span and the one behind it, if that is mixed and in the same range. */
 static struct span *join_next(struct span *m)
 {
     uint32_t behind = m->page + m->units / PAGE_UNITS, joint = m->units;
-    struct span *n = behind < PAGES_MAX && behind % HUGE_PAGES ? spans[behind] : NULL;
+    struct span *n =
+        behind < PAGES_MAX && range_of(behind) == range_of(m->page) ? spans[behind] : NULL;
     size_t begin, end, longest;
 
     if (!n)
@@ -147,7 +185,7 @@ static struct span *join_next(struct span *m)
 static void join(struct span *m)
 {
     m = join_next(m);
-    if (m->page % HUGE_PAGES && spans[m->page - 1])
+    if (m->page && spans[m->page - 1] && range_of(spans[m->page - 1]->page) == range_of(m->page))
         join_next(spans[m->page - 1]);
 }
 
