@@ -25,7 +25,7 @@ static const struct sa_filler_least at_once = {2 * BREAK_MIN, BREAK_MIN}, by_tim
                                     by_request = {1, 1};
 /* At once, while memory is wasted, and after a fall that frees most: little will need what is left
  * of hugepages. */
-#define LEAN_BREAK_MIN 8
+#define LEAN_BREAK_MIN 4
 static const struct sa_filler_least at_once_lean = {2 * LEAN_BREAK_MIN, LEAN_BREAK_MIN};
 
 #define HEAP_KEEP   (1048576 >> SA_PAGE_SHIFT)    /* pages that a tick leaves: 1 MiB */

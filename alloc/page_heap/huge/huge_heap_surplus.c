@@ -37,7 +37,7 @@
 /* While memory is wasted (sa_huge_heap_is_lean), no more than this is kept, or this part of what is
  * in use. */
 #define LEAN_PAGES    (1ul << 20 >> SA_PAGE_SHIFT)
-#define LEAN_FRACTION 32
+#define LEAN_FRACTION 48
 
 /* Refaults from which on the heap may keep so much that a thread should release it. */
 #define SWING_PAGES (16ul << 20 >> SA_PAGE_SHIFT)
