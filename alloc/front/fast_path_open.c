@@ -88,7 +88,7 @@ void sa_front_open_cxx(void)
     if (sa_hardening.on)
         return;
     SA_DCHECK(sa_load_relaxed(&sa_hot.small_limit) == SA_SMALL_MAX + 1);
-    sa_hot.cxx_mid_limit = SA_MID_MAX + 1;
+    sa_store_relaxed(&sa_hot.cxx_mid_limit, SA_MID_MAX + 1);
     sa_mixed_returns_open_sized();
     sa_hot.cxx_home_pages = SA_HOME_PAGES;
     sa_store_release(&sa_hot.cxx_small_limit, SA_SMALL_MAX + 1);
