@@ -75,14 +75,14 @@ struct mix_tried {
 /* Whether `wasted` bytes are much beside what the program has been given. */
 static bool mix_is_much(size_t wasted, bool strained)
 {
-    int64_t given = sa_load_relaxed(&sa_in_use.bytes);
+    size_t given = sa_in_use_bytes();
     size_t fraction = WASTE_FRACTION;
 
     if (SA_UNLIKELY(strained))
         fraction = STRAINED_WASTE_FRACTION;
     else if (sa_load_relaxed(&sa_mixed_returns))
         fraction = RETURNS_WASTE_FRACTION;
-    return wasted > SA_MIX_MIN_BYTES && wasted > (size_t)sa_max(given, 0) / fraction;
+    return wasted > SA_MIX_MIN_BYTES && wasted > given / fraction;
 }
 
 /* Whether memory is strained. Free pages do not count: they serve any class, or go back. */
@@ -118,13 +118,13 @@ static size_t mix_wasted(void)
  * has compared the ordinary page heap's part of it with SA_MIX_MIN_BYTES only. */
 static bool mix_is_due(bool strained)
 {
-    int64_t given = sa_load_relaxed(&sa_in_use.bytes);
+    size_t given = sa_in_use_bytes();
     size_t footprint;
 
     if (SA_UNLIKELY(sa_mixed_use == SA_MIXED_ALWAYS))
         return true;
     footprint = sa_footprint_bytes();
-    return mix_is_much(footprint - sa_min(footprint, (size_t)sa_max(given, 0)), strained) &&
+    return mix_is_much(footprint - sa_min(footprint, given), strained) &&
            mix_is_much(mix_wasted(), strained);
 }
 

@@ -3,8 +3,8 @@
  * When freed blocks go back to mixed spans at once; see mixed_returns.h.
  *
  * A free with a size does not see where its block lies. It leaves its fast path meanwhile, because
- * sa_hot.sized_mid_limit and cxx_sized_mid_limit are 0, and so do the next REOPEN_AFTER. A block
- * that is freed twice in a row, and went back the first time, is thus found to be free.
+ * sa_hot.sized_mid_limit and cxx_sized_mid_limit are 0, and so do the next REOPEN_AFTER such frees.
+ * A block that is freed twice in a row, and went back the first time, is thus found to be free.
  *
  * Whoever opens the limits may do so while another thread begins. It writes the limits, and then
  * looks at sa_mixed_returns; who begins writes sa_mixed_returns, and then the limits; all with
@@ -38,12 +38,12 @@
 #define TICK_FRACTION 4
 #define TICK_MIN      (1ul << 20)
 
-/* Where many threads want the lock, all would wait for it. It ends when of so many blocks that went
- * back, and those that could not meanwhile, more than REFUSED_TIMES as many could not. */
+/* Where many threads want the lock, all would wait for it. It ends if more than REFUSED_TIMES *
+ * LOCK_BLOCKS blocks could not go back while LOCK_BLOCKS did. */
 #define LOCK_BLOCKS   256
 #define REFUSED_TIMES 2
 
-#define REOPEN_AFTER 1000
+#define REOPEN_AFTER 1000 /* frees with a size */
 
 bool sa_mixed_returns;
 
@@ -56,11 +56,6 @@ static struct {
     unsigned refused;                               /* that could not; atomic, relaxed */
     unsigned sized; /* frees with a size that left the fast path after the end; the same */
 } returns;
-
-static size_t returns_in_use(void)
-{
-    return (size_t)sa_max(sa_load_relaxed(&sa_in_use.bytes), 0);
-}
 
 static void returns_limit_sized(uint64_t limit, uint64_t cxx_limit)
 {
@@ -98,7 +93,7 @@ void sa_mixed_returns_grown(void)
 {
     size_t bytes = sa_mixed_state.stats.bytes, growth = bytes - returns.most;
 
-    if (SA_LIKELY(bytes <= returns.most + sa_max(STEP_MIN, returns_in_use() / STEP_FRACTION)))
+    if (SA_LIKELY(bytes <= returns.most + sa_max(STEP_MIN, sa_in_use_bytes() / STEP_FRACTION)))
         return;
     returns.most = bytes;
     returns_set(sa_min(LEFT_MOST, returns.left + GROWTH_TIMES * growth));
@@ -125,7 +120,7 @@ void sa_mixed_returns_count(size_t bytes)
 /* What a tick leaves. */
 static size_t returns_left(uint64_t now) SA_REQUIRES(SA_RANK_MIXED)
 {
-    size_t used = returns_in_use(), left = sa_min(returns.left, GROWTH_TIMES * used);
+    size_t used = sa_in_use_bytes(), left = sa_min(returns.left, GROWTH_TIMES * used);
 
     if (now >= sa_load_relaxed(&sa_page_heap_lean_ns) || left == returns.kept)
         left = 0;

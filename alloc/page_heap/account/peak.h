@@ -78,6 +78,15 @@ SA_INLINE void sa_in_use_add(int64_t bytes)
         sa_count_add(&sa_in_use.given, bytes);
 }
 
+/* Returns the bytes that the program has. For a moment, what one thread gave back may count before
+ * what another took: then it is 0. */
+SA_INLINE size_t sa_in_use_bytes(void)
+{
+    int64_t bytes = sa_load_relaxed(&sa_in_use.bytes);
+
+    return bytes > 0 ? (size_t)bytes : 0;
+}
+
 /* True if the program may have more in use than ever before and a count of the caches is due. */
 SA_INLINE bool sa_in_use_may_be_peak(void)
 {
