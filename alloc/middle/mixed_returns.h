@@ -23,7 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Whether they do. Atomic, relaxed; written under MIXED. */
+/* Whether they do. Atomic; written under MIXED, in the order that mixed_returns.c gives. */
 extern bool sa_mixed_returns;
 
 /* A span has become mixed, or a part of one that was. */

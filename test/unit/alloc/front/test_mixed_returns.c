@@ -183,6 +183,22 @@ static void program_is_small_now(void *unused)
     CHILD_CHECK(!goes_back(LONG));
 }
 
+/* It ends when more than two of three blocks could not go back because of the lock. */
+static void lock_is_wanted(void *unused)
+{
+    (void)unused;
+    begin();
+    make_many();
+    for (unsigned refused = 512; refused <= 513; refused++) {
+        CHILD_CHECK(goes_back(LONG));
+        for (unsigned i = 0; i < refused; i++)
+            sa_mixed_returns_refused();
+        for (int i = 1; i < 256; i++)
+            CHILD_CHECK(goes_back(LONG));
+    }
+    CHILD_CHECK(!goes_back(LONG));
+}
+
 /* It ends when no class takes blocks from mixed spans any more. */
 static void memory_is_not_wasted(void *unused)
 {
@@ -262,6 +278,7 @@ static void test_it_ends(void **state)
     test_child_passes(nothing_goes_back, NULL);
     test_child_passes(all_go_back, NULL);
     test_child_passes(program_is_small_now, NULL);
+    test_child_passes(lock_is_wanted, NULL);
     test_child_passes(memory_is_not_wasted, NULL);
 }
 
