@@ -106,6 +106,10 @@ struct sa_huge_heap {
     bool risen SA_LOCKED;
     size_t mark SA_LOCKED, missed SA_LOCKED;
     uint64_t falls_ns SA_LOCKED;
+    /* While memory is wasted: refaults since the last tick, or since more was kept because of them;
+     * and how often what is kept was doubled. */
+    size_t lean_missed SA_LOCKED;
+    unsigned lean_more SA_LOCKED;
     size_t region_low_water SA_LOCKED; /* least free backed pages of regions since the last tick */
     size_t due[SA_IDLE_KINDS] SA_LOCKED; /* idle pages that ticks and steps have yet to release */
     bool refused SA_LOCKED; /* the kernel refused to release memory: only ticks try again */

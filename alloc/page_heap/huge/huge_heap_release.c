@@ -21,12 +21,10 @@
  * time: at once, each would take a system call.
  */
 #define BREAK_MIN 32
-static const struct sa_filler_least at_once = {2 * BREAK_MIN, BREAK_MIN}, by_time = {1, BREAK_MIN},
-                                    by_request = {1, 1};
+static const struct sa_filler_least by_time = {1, BREAK_MIN}, by_request = {1, 1};
 /* At once, while memory is wasted, and after a fall that frees most: little will need what is left
  * of hugepages. */
 #define LEAN_BREAK_MIN 4
-static const struct sa_filler_least at_once_lean = {2 * LEAN_BREAK_MIN, LEAN_BREAK_MIN};
 
 #define HEAP_KEEP   (1048576 >> SA_PAGE_SHIFT)    /* pages that a tick leaves: 1 MiB */
 #define STEP_PAGES  (16ul << 20 >> SA_PAGE_SHIFT) /* that a tick or a step releases: about 1 ms */
@@ -162,7 +160,13 @@ SA_RARE static size_t release_pages(struct sa_huge_heap *h, size_t pages,
 static struct sa_filler_least heap_least(const struct sa_huge_heap *h)
     SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
-    return sa_huge_heap_is_lean(h) || sa_huge_heap_fell_most(h) ? at_once_lean : at_once;
+    uint32_t least = LEAN_BREAK_MIN;
+
+    if (sa_huge_heap_is_lean(h))
+        least = sa_min(LEAN_BREAK_MIN << h->lean_more, BREAK_MIN);
+    else if (!sa_huge_heap_fell_most(h))
+        least = BREAK_MIN;
+    return (struct sa_filler_least){2 * least, least};
 }
 
 SA_RARE void sa_huge_heap_settle(struct sa_huge_heap *h, const struct sa_huge_moving moving[2])
@@ -278,6 +282,7 @@ static void heap_set_time(struct sa_huge_heap *h, uint64_t now_ns) SA_REQUIRES(S
     if (SA_UNLIKELY(h->all_falls))
         sa_huge_heap_forget_falls(h);
     sa_huge_heap_note_fall(h);
+    sa_huge_heap_tick_lean(h);
     sa_huge_cache_tick(&h->cache, now_ns);
     sa_huge_filler_tick(&h->filler, now_ns);
 }

@@ -39,6 +39,13 @@
 #define LEAN_PAGES    (1ul << 20 >> SA_PAGE_SHIFT)
 #define LEAN_FRACTION 48
 
+/* Each time the program has missed so much of that since the last tick, twice as much is kept, up
+ * to LEAN_MORE times doubled. A tick before which it has missed less than 1/LEAN_FEW of this takes
+ * a doubling back. 128 MiB take 50 ms to release and to touch again (doc/perf.md, middle). */
+#define LEAN_MISSED (128ul << 20 >> SA_PAGE_SHIFT)
+#define LEAN_FEW    8
+#define LEAN_MORE   2
+
 /* Refaults from which on the heap may keep so much that a thread should release it. */
 #define SWING_PAGES (16ul << 20 >> SA_PAGE_SHIFT)
 
@@ -166,7 +173,7 @@ SA_RARE size_t sa_huge_heap_surplus(struct sa_huge_heap *h)
     keep = sa_min(keep, sa_max(SPARE_PAGES, h->in_use_pages / 2) +
                             (excess > SPARE_PAGES ? h->refaults : needed * SA_HUGE_PAGES));
     if (sa_huge_heap_is_lean(h))
-        keep = sa_min(keep, sa_max(LEAN_PAGES, h->in_use_pages / LEAN_FRACTION));
+        keep = sa_min(keep, sa_max(LEAN_PAGES, h->in_use_pages / LEAN_FRACTION) << h->lean_more);
     keep = sa_max(keep, needed * SA_HUGE_PAGES); /* release_pages does not release these */
     h->cache.ceiling = keep / SA_HUGE_PAGES;
     if (h->refused)
@@ -189,6 +196,24 @@ SA_RARE static void heap_note_return(struct sa_huge_heap *h, size_t refaults)
     sa_huge_heap_note_fall(h);
 }
 
+/* Keeps more, if the program misses much of what is released while memory is wasted. */
+SA_RARE static void heap_note_lean(struct sa_huge_heap *h, size_t refaults)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP)
+{
+    h->lean_missed += refaults;
+    if (h->lean_missed < LEAN_MISSED)
+        return;
+    h->lean_missed = 0;
+    h->lean_more = sa_min(h->lean_more + 1, LEAN_MORE);
+}
+
+SA_RARE void sa_huge_heap_tick_lean(struct sa_huge_heap *h)
+{
+    if (h->lean_more && h->lean_missed < LEAN_MISSED / LEAN_FEW)
+        h->lean_more--;
+    h->lean_missed = 0;
+}
+
 SA_RARE void sa_huge_heap_refaulted(struct sa_huge_heap *h, size_t before)
 {
     size_t used = sa_huge_heap_used(h),
@@ -200,6 +225,8 @@ SA_RARE void sa_huge_heap_refaulted(struct sa_huge_heap *h, size_t before)
     h->missed += missing;
     if (SA_UNLIKELY(missing && h->refaults > SWING_PAGES))
         sa_store_relaxed(&sa_page_heap_swings, 1);
+    if (sa_huge_heap_is_lean(h))
+        heap_note_lean(h, missing);
     heap_note_return(h, missing);
 }
 

@@ -32,6 +32,9 @@ void sa_huge_heap_refaulted(struct sa_huge_heap *h, size_t before) SA_REQUIRES(S
 void sa_huge_heap_forget(struct sa_huge_heap *h, size_t unused, double part)
     SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
+/* Keeps less while memory is wasted, unless the program has missed much. Called at each tick. */
+void sa_huge_heap_tick_lean(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP);
+
 /* Forgets falls by time. Called at each tick. */
 void sa_huge_heap_forget_falls(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
