@@ -62,13 +62,18 @@ SA_RARE static void fork_prepare(void) SA_NO_THREAD_SAFETY_ANALYSIS
 
 SA_RARE static void fork_parent(void) SA_NO_THREAD_SAFETY_ANALYSIS
 {
+    uint32_t held = sa_thread.held_ranks;
     int saved = errno;
 
+    /* A signal handler forks, and the code that it has interrupted holds locks. Their ranks do not
+     * matter here: nothing waits for a lock. */
+    sa_thread.held_ranks = 0;
     if (!sa_fork_gate_is_lost()) {
         if (sa_rseq.per_cpu)
             sa_cpu_cache_resume_all();
         sa_fork_gate_open();
     }
+    sa_thread.held_ranks = held;
     errno = saved;
 }
 
