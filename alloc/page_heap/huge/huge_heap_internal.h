@@ -106,8 +106,8 @@ struct sa_huge_heap {
     bool risen SA_LOCKED;
     size_t mark SA_LOCKED, missed SA_LOCKED;
     uint64_t falls_ns SA_LOCKED;
-    /* While memory is wasted: refaults since the last tick, or since more was kept because of them;
-     * and how often what is kept was doubled. */
+    /* While memory is wasted: refaults since the last tick; and how often what is kept is doubled
+     * because of them. */
     size_t lean_missed SA_LOCKED;
     unsigned lean_more SA_LOCKED;
     size_t region_low_water SA_LOCKED; /* least free backed pages of regions since the last tick */

@@ -397,40 +397,70 @@ static void tick_lean(void)
     sa_page_heap_tick(HEAP, program.now_ns += TICK_NS);
 }
 
+/* What the frees of swings release while 1/48 is kept of 192 MiB, twice and four times as much. A
+ * swing needs that back: at the first after a tick, which forgets a quarter of it, 3/4. */
+enum { SWING = 24, LEAN_LIVE = 192, ONE = SWING - 4, TWO = SWING - 8, FOUR = SWING - 16 };
+
+static void swing_often(int times, size_t expected)
+{
+    for (int turn = 0; turn < times; turn++)
+        assert_in_range(swing_once(SWING), expected - 1, expected + 1);
+}
+
 /*
- * While memory is wasted, 1/48 of what is in use is kept: 2 MiB of 96. A swing misses the rest.
- * Where swings follow each other so fast that more than 128 MiB are missed between two ticks, twice
- * as much is kept, and then 8 MiB, which a tick with few swings takes back. Allow 2 MiB for a
- * hugepage that has too few free pages.
+ * While memory is wasted, little is kept, and a swing misses the rest. Where more than 128 MiB are
+ * missed between two ticks, twice as much is kept, and from 256 MiB on four times as much. A tick
+ * before which 16 MiB or more were missed leaves it so.
  */
 static void miss_much(void *unused)
 {
     (void)unused;
     begin();
-    take(live, 96 * PAGES_MIB, 1);
+    take(live, LEAN_LIVE * PAGES_MIB, 1);
+    for (int turn = 0; turn < 40; turn++) /* before memory is wasted, they do not count */
+        swing_once(SWING);
     tick_lean();
-    for (int turn = 0; turn < 40; turn++) { /* with ticks between them */
-        assert_in_range(swing_once(14), turn ? 10 : 0, 12);
+    swing_once(SWING);
+    for (int turn = 0; turn < 20; turn++) { /* 35 MiB between two ticks */
         tick_lean();
+        swing_often(2, ONE);
     }
-    for (int turn = 0; turn < 9; turn++) /* 12 MiB of each missed: less than 128 */
-        assert_in_range(swing_once(14), 10, 12);
-    for (int turn = 0; turn < 40; turn++)
-        swing_once(14);
-    for (int turn = 0; turn < 40; turn++)
-        assert_in_range(swing_once(14), 4, 6);
-    for (int turn = 0; turn < 4; turn++) {
+    tick_lean();
+    swing_often(6, ONE);  /* 15 and 5 times 20 MiB are missed: 115 */
+    swing_often(8, TWO);  /* 20 and 7 times 16: 247 */
+    swing_often(9, FOUR); /* 16 and 8 times 8 */
+    for (int turn = 0; turn < 20; turn++) {
         tick_lean();
-        swing_once(14);
+        swing_often(3, FOUR); /* 6, 8, 8 */
     }
-    assert_in_range(swing_once(14), 10, 12);
+    tick_lean();
+    swing_often(2, FOUR); /* 6, 8 */
+    tick_lean();
+    swing_often(1, TWO); /* 6 */
+    tick_lean();
+    swing_often(1, ONE);
     page_heap_check();
+}
+
+/* So does a fall that frees most: no tick may come any more. */
+static void miss_and_fall(void *unused)
+{
+    (void)unused;
+    begin();
+    take(live, LEAN_LIVE * PAGES_MIB, 1);
+    tick_lean();
+    for (int turn = 0; turn < 40; turn++)
+        swing_once(SWING);
+    swing_often(1, FOUR);
+    give(live, LEAN_LIVE * PAGES_MIB);
+    assert_in_range(backed(), 0, 1 + 1); /* the least that is kept, not four times as much */
 }
 
 static void test_what_is_missed_often_is_kept_while_much_is_wasted(void **state)
 {
     (void)state;
     test_child_passes(miss_much, NULL);
+    test_child_passes(miss_and_fall, NULL);
 }
 
 int main(void)
