@@ -23,6 +23,7 @@
 #include "alloc/maintain/soft_limit.h"
 #include "alloc/middle/central_mix.h"
 #include "alloc/middle/mixed_returns.h"
+#include "alloc/middle/mixed_spans.h"
 #include "alloc/middle/topology.h"
 #include "alloc/middle/transfer_cache.h"
 #include "alloc/os/clock.h"
@@ -148,7 +149,8 @@ static void maintain_pass(uint64_t now) SA_INSIDE_GATE SA_REQUIRES(SA_RANK_MAINT
     sa_cpu_cache_tick();
     if (maintain.passes % 2)
         sa_transfer_plunder();
-    sa_mixed_returns_tick(now);
+    if (SA_UNLIKELY(sa_load_relaxed(&sa_mixed_any)))
+        sa_mixed_returns_tick(now);
     sa_count_add(&maintain.passes, 1);
     more = sa_page_heap_tick(&sa_page_heap_ordinary, now);
     more |= sa_page_heap_tick(&sa_page_heap_sampled, now);

@@ -57,19 +57,6 @@ static struct {
     unsigned sized; /* frees with a size that left the fast path after the end; the same */
 } returns;
 
-static void returns_limit_sized(uint64_t limit, uint64_t cxx_limit)
-{
-    sa_store_seq_cst(&sa_hot.sized_mid_limit, limit);
-    sa_store_seq_cst(&sa_hot.cxx_sized_mid_limit, cxx_limit);
-}
-
-void sa_mixed_returns_open_sized(void)
-{
-    returns_limit_sized(sa_hot.mid_limit, sa_load_relaxed(&sa_hot.cxx_mid_limit));
-    if (sa_load_seq_cst(&sa_mixed_returns))
-        returns_limit_sized(0, 0);
-}
-
 void sa_mixed_returns_sized(void)
 {
     if (!sa_load_relaxed(&sa_mixed_returns) && sa_add_relaxed(&returns.sized, 1) >= REOPEN_AFTER)
@@ -83,7 +70,7 @@ static void returns_set(size_t left) SA_REQUIRES(SA_RANK_MIXED)
     if (left && !sa_load_relaxed(&sa_mixed_returns)) {
         sa_store_relaxed(&returns.sized, 0);
         sa_store_seq_cst(&sa_mixed_returns, true);
-        returns_limit_sized(0, 0);
+        sa_mixed_returns_limit_sized(0, 0);
     } else if (!left) {
         sa_store_relaxed(&sa_mixed_returns, false);
     }
@@ -135,8 +122,6 @@ static size_t returns_left(uint64_t now) SA_REQUIRES(SA_RANK_MIXED)
 
 SA_RARE void sa_mixed_returns_tick(uint64_t now)
 {
-    if (!sa_load_relaxed(&sa_mixed_any))
-        return;
     sa_lock_acquire(&sa_mixed_state.lock, SA_RANK_MIXED);
     returns.kept = returns_left(now);
     returns_set(returns.kept);

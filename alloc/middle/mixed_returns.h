@@ -17,6 +17,9 @@
 #ifndef SA_MIDDLE_MIXED_RETURNS_H
 #define SA_MIDDLE_MIXED_RETURNS_H
 
+#include "alloc/base/atomic.h"
+#include "alloc/base/attrs.h"
+#include "alloc/hot/hot.h"
 #include "alloc/os/lock.h"
 
 #include <stdbool.h>
@@ -38,12 +41,23 @@ void sa_mixed_returns_refused(void);
 /* A free with a size of more than SA_SMALL_MAX has left its fast path, whose limit is 0. */
 void sa_mixed_returns_sized(void);
 
-/* Opens the fast path of frees with a size, as far as start-up has opened that of allocations,
- * unless blocks go back. */
-void sa_mixed_returns_open_sized(void);
+SA_INLINE void sa_mixed_returns_limit_sized(uint64_t limit, uint64_t cxx_limit)
+{
+    sa_store_seq_cst(&sa_hot.sized_mid_limit, limit);
+    sa_store_seq_cst(&sa_hot.cxx_sized_mid_limit, cxx_limit);
+}
 
-/* Called by maintenance. Ends it if no class has taken blocks from mixed spans for SA_LEAN_NS. now:
- * the coarse clock. */
+/* Opens the fast path of frees with a size, as far as start-up has opened that of allocations,
+ * unless blocks go back. Start-up calls this: it is not in the file of what few programs run. */
+SA_INLINE void sa_mixed_returns_open_sized(void)
+{
+    sa_mixed_returns_limit_sized(sa_hot.mid_limit, sa_load_relaxed(&sa_hot.cxx_mid_limit));
+    if (SA_UNLIKELY(sa_load_seq_cst(&sa_mixed_returns)))
+        sa_mixed_returns_limit_sized(0, 0);
+}
+
+/* Called by maintenance, where there are mixed spans. Ends it if no class has taken blocks from
+ * mixed spans for SA_LEAN_NS. now: the coarse clock. */
 void sa_mixed_returns_tick(uint64_t now) SA_EXCLUDES(SA_RANK_MIXED);
 
 #endif

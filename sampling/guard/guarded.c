@@ -400,7 +400,7 @@ static uintptr_t distance(uintptr_t address, const struct sa_block_history *h)
 }
 
 /* Reads the history of a slot. slot: NULL if it was never used. */
-static void slot_read(const struct slot *slot, struct sa_lookup *ret)
+SA_RARE static void slot_read(const struct slot *slot, struct sa_lookup *ret)
 {
     ret->state = SA_LOOKUP_NOTHING;
     if (slot && sa_block_history_read(&slot->history, &ret->history))

@@ -281,8 +281,10 @@ static void heap_set_time(struct sa_huge_heap *h, uint64_t now_ns) SA_REQUIRES(S
     h->top[0] = h->in_use_pages;
     if (SA_UNLIKELY(h->all_falls))
         sa_huge_heap_forget_falls(h);
-    sa_huge_heap_note_fall(h);
-    sa_huge_heap_tick_lean(h);
+    if (SA_UNLIKELY(sa_load_relaxed(&sa_page_heap_fall) != SA_FALL_NONE)) /* it may end now */
+        sa_huge_heap_note_fall(h);
+    if (SA_UNLIKELY(h->lean_missed | h->lean_more))
+        sa_huge_heap_tick_lean(h);
     sa_huge_cache_tick(&h->cache, now_ns);
     sa_huge_filler_tick(&h->filler, now_ns);
 }

@@ -13,7 +13,7 @@ bool sa_huge_heap_is_lean(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE
 /* Whether most of the heap was freed within the last second, and the program has not come back. */
 bool sa_huge_heap_fell_most(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
-/* Sets sa_page_heap_fall. Called after frees, and at each tick. */
+/* Sets sa_page_heap_fall. Called after frees, and at ticks after a fall. */
 void sa_huge_heap_note_fall(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 /* Cached hugepages that are likely to be needed. They are no surplus, however much is free. */
@@ -32,7 +32,8 @@ void sa_huge_heap_refaulted(struct sa_huge_heap *h, size_t before) SA_REQUIRES(S
 void sa_huge_heap_forget(struct sa_huge_heap *h, size_t unused, double part)
     SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
-/* Keeps less while memory is wasted, unless the program has missed much. Called at each tick. */
+/* Keeps less while memory is wasted, unless the program has missed much. Called at each tick after
+ * which some was missed, or more is kept. */
 void sa_huge_heap_tick_lean(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 /* Forgets falls by time. Called at each tick. */
