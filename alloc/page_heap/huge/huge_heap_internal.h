@@ -106,6 +106,7 @@ struct sa_huge_heap {
     bool risen SA_LOCKED;
     size_t mark SA_LOCKED, missed SA_LOCKED;
     uint64_t falls_ns SA_LOCKED;
+    size_t told SA_LOCKED; /* pages in use when sa_page_heap_fall was last set */
     /* While memory is wasted: refaults since the last tick; and how often what is kept is doubled
      * because of them. */
     size_t lean_missed SA_LOCKED;

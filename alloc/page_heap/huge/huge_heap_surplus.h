@@ -14,7 +14,7 @@ bool sa_huge_heap_is_lean(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE
 bool sa_huge_heap_fell_most(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 /* Sets sa_page_heap_fall. Called after frees, and at ticks after a fall. */
-void sa_huge_heap_note_fall(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP);
+void sa_huge_heap_note_fall(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 /* Cached hugepages that are likely to be needed. They are no surplus, however much is free. */
 size_t sa_huge_heap_needed(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP);

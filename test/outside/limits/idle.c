@@ -25,6 +25,7 @@
 
 #define NAME  "salloc-idle"
 #define BYTES (512 * MIB) /* a fill */
+#define MIXED 0           /* blocks of 64 bytes to 32 KiB, as many of each octave */
 
 /* A hardened build also keeps 8 MiB of freed blocks, each of which may be alone on a page of
  * 8 KiB. */
@@ -50,18 +51,35 @@ static void shuffle(char **block, size_t n)
     }
 }
 
+/* The size of block i. The mean of MIXED is 5451 bytes. */
+static size_t size_of(size_t size, size_t i)
+{
+    uint64_t random = i * 6364136223846793005u + 1442695040888963407u;
+    size_t from;
+
+    if (size != MIXED)
+        return size;
+    random ^= random >> 29;
+    random *= 0xbf58476d1ce4e5b9u;
+    random ^= random >> 32;
+    from = 64ul << random % 9;
+    return from + (random >> 16 & (from - 1));
+}
+
 /* The blocks are found through an array, which is live. Returns its bytes. */
 static size_t fill_and_free(size_t size, unsigned fills, bool shuffled)
 {
-    size_t n = BYTES / size;
+    size_t n = BYTES / (size == MIXED ? 5451 : size);
     char **block = malloc(n * sizeof(*block));
 
     REQUIRE(block);
     for (unsigned k = 0; k < fills; k++) {
         for (size_t i = 0; i < n; i++) {
-            block[i] = malloc(size);
+            size_t bytes = size_of(size, i);
+
+            block[i] = malloc(bytes);
             REQUIRE(block[i]);
-            memset(block[i], 1, size);
+            memset(block[i], 1, bytes);
         }
         if (shuffled)
             shuffle(block, n);
@@ -110,7 +128,7 @@ static int fill_and_wait(const void *of)
 /* All sizes at once. */
 static void test_fills(unsigned fills, bool shuffled)
 {
-    static const size_t sizes[] = {100, 1000, 30000, 200000, 1000000, 5000000};
+    static const size_t sizes[] = {MIXED, 100, 1000, 30000, 200000, 1000000, 5000000};
 
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
         if (fork() == 0)
