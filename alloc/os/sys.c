@@ -137,8 +137,12 @@ int sa_sys_membarrier(int command, unsigned flags, int cpu)
 
 SA_RARE void sa_sys_name_mapping(void *p, size_t bytes, const char *name)
 {
-    if (!sa_filtered())
-        sa_syscall(SYS_prctl, PR_SET_VMA, PR_SET_VMA_ANON_NAME, p, bytes, name);
+    static bool no_names; /* the kernel gives anonymous memory no names; atomic, relaxed */
+
+    if (sa_load_relaxed(&no_names) || sa_filtered())
+        return;
+    if (sa_syscall(SYS_prctl, PR_SET_VMA, PR_SET_VMA_ANON_NAME, p, bytes, name) == -EINVAL)
+        sa_store_relaxed(&no_names, true);
 }
 
 unsigned sa_sys_cpu_numbers(void)

@@ -5,7 +5,7 @@
  *   listed filter    announces a filter after start, and then does all that a daemon may do: idle,
  *                    grow, shrink, run out of address space, fork, make threads, end by a report or
  *                    by a fault
- *   listed free      the same without a filter
+ *   listed free      the same without a filter; with "names", too
  *   listed failing   requests that cannot be served, in a heap of many holes
  */
 #include "test/outside/check.h"

@@ -5,6 +5,7 @@
 filter   after a filter was announced: calls of the list of rule 2 only, with its arguments; at start those of rule 1
 free     without a filter: each call is in one of the document's tables
 failing  a request that fails makes few calls before it says so, and fewer when it fails again
+names    with map_names:on, a kernel that gives mappings no names is asked once by each thread at most
 
 usage: listed.py TRACER PROGRAM LIBRARY DOCUMENT WHAT [NAME=VALUE ...]"""
 import collections
@@ -24,6 +25,9 @@ AGAIN_MAX = 12  # each
 # A pass of maintenance may fall into the request, as into any other. It releases what has lain idle, here up to 9000 holes, so the least
 # of so many runs counts. One of 13 runs has a pass: one of 2200 tests fails by chance.
 RUNS = 3
+
+PR_SET_VMA, EINVAL = 0x53564D41, 22
+THREADS = 4  # of listed.c; its children know what it has learned
 
 NAMES = {0: "read", 1: "write", 3: "close", 9: "mmap", 10: "mprotect", 11: "munmap", 13: "rt_sigaction", 14: "rt_sigprocmask",
          16: "ioctl", 17: "pread64", 25: "mremap", 26: "msync", 27: "mincore", 28: "madvise", 39: "getpid", 60: "exit",
@@ -73,12 +77,14 @@ def main():
 
 def run(tracer, program, library, document, what):
     """What is wrong with a run of the program; where it made too many calls."""
-    env = dict(os.environ, SALLOC_CONF="sample_interval:256k,guarded_sample:1" if what != "failing" else "",
+    conf = "" if what == "failing" else "sample_interval:256k,guarded_sample:1" + (",map_names:on" if what == "names" else "")
+    faults = ["0", "-1", f"157/0/{PR_SET_VMA}={EINVAL}"] if what == "names" else ["-1", "0", "*=1"]
+    env = dict(os.environ, SALLOC_CONF=conf,
                **dict(v.split("=", 1) for v in sys.argv[6:]))
     env.pop("LD_PRELOAD", None)
     with tempfile.TemporaryDirectory() as folder:
         log = folder + "/log"
-        done = subprocess.run([tracer, log, "-1", "0", "*=1", library, program, what], env=env, cwd=folder,
+        done = subprocess.run([tracer, log, *faults, library, program, what], env=env, cwd=folder,
                               stdin=subprocess.DEVNULL, timeout=100 if what != "failing" else 30, check=False)
         if done.returncode == 77:
             print("skipped: processes cannot be traced here")
@@ -97,7 +103,7 @@ def run(tracer, program, library, document, what):
         wrong.append(f"the document lists {sorted(listed)}")
     if not calls[0] or (what != "failing" and not calls[ANNOUNCED]):
         wrong.append("no calls were seen")
-    wrong += [f"at start: {' '.join(c)}" for c in calls[0] if name(c) not in AT_START]
+    wrong += [f"at start: {' '.join(c)}" for c in calls[0] if name(c) not in AT_START and what != "names"]
     for c in calls[ANNOUNCED]:
         if name(c) == "rt_sigaction" and int(c[1], 16) in (32, 33):  # pthread_create's own, which the tracer takes for the library's
             continue
@@ -106,6 +112,9 @@ def run(tracer, program, library, document, what):
             wrong.append(f"behind a filter: {name(c)} {' '.join(c)}")
         if what == "free" and name(c) not in listed | others:
             wrong.append(f"not in the document: {name(c)} {' '.join(c)}")
+    if what == "names":
+        asked = sum(name(c) == "prctl" for at in calls.values() for c in at)
+        return wrong + ([] if 1 <= asked <= THREADS else [f"asked {asked} times"]), []
     if what == "failing":
         for at, most in (FAILING, FAILING_MAX), (FAILED, AGAIN_MAX * TIMES):
             print(len(calls[at]), "calls:", dict(collections.Counter(map(name, calls[at]))))
