@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The records of mixed spans, for the files that make them up: mixed_spans.c takes and puts blocks,
- * mixed_pages.c adds and removes pages, mixed_validate.c checks. MIXED guards everything here.
+ * mixed_pages.c adds and removes pages, mixed_saved.c counts what they save, mixed_validate.c
+ * checks. MIXED guards everything here.
  *
  * Invariants: X1  the bits of a mixed span are those of blocks that do not overlap; those of all
  *                 other pages are 0. `used` is the sum of their lengths.
@@ -9,9 +10,11 @@
  *                 that length; bit n of `filled` is set if bin n has a record.
  *             X3  no two mixed spans that begin in the same 256 KiB are neighbours, unless the
  *                 page heap could not join them.
- *             X4  the totals are the sums over all records.
+ *             X4  the totals are the sums over all records, and `guests` those over all blocks.
  *             X5  `runs` of a page is at least the length of each free run that begins on it. A
  *                 request thus looks at few pages; it makes the number exact where it looks.
+ *             X6  the host of a page has as many blocks there as it counts, and at least one if
+ *                 any block begins there.
  */
 #ifndef SA_MIDDLE_MIXED_INTERNAL_H
 #define SA_MIDDLE_MIXED_INTERNAL_H
@@ -32,6 +35,11 @@ struct sa_mixed {
     uint32_t bin;
 };
 
+/* A class that has blocks on a page, and how many: mixed_saved.c. */
+struct sa_mixed_host {
+    uint16_t cls, blocks;
+};
+
 struct mixed_state {
     struct sa_lock lock;
     struct sa_mixed *bins[SA_MIXED_BINS] SA_GUARDED_BY(SA_RANK_MIXED);
@@ -40,7 +48,11 @@ struct mixed_state {
     /* Atomic, relaxed, for readers without the lock. */
     struct sa_mixed_stats stats SA_GUARDED_BY(SA_RANK_MIXED);
     uint32_t objects[SA_CLASSES_MAX] SA_GUARDED_BY(SA_RANK_MIXED);
-    /* By hugepages of the home window: SA_HUGE_PAGES bitmaps of pages each, or NULL. */
+    /* By class: bytes of its blocks on pages of other hosts, less the bytes of others on pages of
+     * which it is the host. saved_bytes is the sum of those that are positive. */
+    int64_t guests[SA_CLASSES_MAX] SA_GUARDED_BY(SA_RANK_MIXED);
+    /* By hugepages of the home window: SA_HUGE_PAGES bitmaps of pages each, or NULL. Behind them
+     * are as many numbers for `runs`, and as many hosts. */
     struct sa_mixed_page *tables[SA_HOME_BYTES >> SA_HUGE_SHIFT] SA_GUARDED_BY(SA_RANK_MIXED);
 };
 
@@ -52,6 +64,13 @@ struct sa_mixed *sa_mixed_record_new(void) SA_REQUIRES(SA_RANK_MIXED);
 /* Returns the bitmaps of the pages from an address on; NULL: there are none, or none could be
  * made. */
 struct sa_mixed_page *sa_mixed_table(uintptr_t address, bool make) SA_REQUIRES(SA_RANK_MIXED);
+
+/* Returns the host of a page that has bitmaps. */
+struct sa_mixed_host *sa_mixed_host(uintptr_t address) SA_REQUIRES(SA_RANK_MIXED);
+
+/* Count a block that has come to a mixed span, or has gone, for saved_bytes. */
+void sa_mixed_saved_come(unsigned cls, uintptr_t block) SA_REQUIRES(SA_RANK_MIXED);
+void sa_mixed_saved_go(unsigned cls, uintptr_t block) SA_REQUIRES(SA_RANK_MIXED);
 
 /* Returns the length of the longest free run that begins on a page, and notes it. */
 size_t sa_mixed_longest_on(struct sa_mixed *m, size_t page) SA_REQUIRES(SA_RANK_MIXED);

@@ -99,7 +99,8 @@ struct sa_mixed_page *sa_mixed_table(uintptr_t address, bool make)
         return NULL;
     table = &sa_mixed_state.tables[(address - SA_HOME_START) >> SA_HUGE_SHIFT];
     if (!*table && make)
-        sa_store_release(table, sa_arena_alloc(SA_HUGE_PAGES * (sizeof(**table) + sizeof(uint32_t)),
+        sa_store_release(table, sa_arena_alloc(SA_HUGE_PAGES * (sizeof(**table) + sizeof(uint32_t) +
+                                                                sizeof(struct sa_mixed_host)),
                                                SA_CACHELINE));
     return *table ? *table + (address >> SA_PAGE_SHIFT) % SA_HUGE_PAGES : NULL;
 }
@@ -110,6 +111,14 @@ static uint32_t *runs_from(uintptr_t address) SA_REQUIRES(SA_RANK_MIXED)
     struct sa_mixed_page *table = sa_mixed_table(address & ~(SA_HUGE_BYTES - 1), false);
 
     return (uint32_t *)(table + SA_HUGE_PAGES) + (address >> SA_PAGE_SHIFT) % SA_HUGE_PAGES;
+}
+
+struct sa_mixed_host *sa_mixed_host(uintptr_t address)
+{
+    uint32_t *runs = runs_from(address & ~(SA_HUGE_BYTES - 1));
+
+    return (struct sa_mixed_host *)(runs + SA_HUGE_PAGES) +
+           (address >> SA_PAGE_SHIFT) % SA_HUGE_PAGES;
 }
 
 size_t sa_mixed_longest_on(struct sa_mixed *m, size_t page)

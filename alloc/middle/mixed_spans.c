@@ -84,8 +84,10 @@ SA_RARE bool sa_mixed_begin(struct sa_span *s, struct sa_span **empty)
     m = mixed_new(s);
     if (m) {
         for (size_t i = 0; i < s->objects; i++)
-            if (!(free[i / 64] >> i % 64 & 1))
+            if (!(free[i / 64] >> i % 64 & 1)) {
                 sa_mixed_mark(m->pages, i * units, units);
+                sa_mixed_saved_come(cls, s->start + i * units * SA_MIXED_UNIT);
+            }
         sa_mixed_state.stats.conversions++;
         mixed_count(cls, (long)live);
         sa_pagemap_clear_classes(s);
@@ -185,6 +187,8 @@ SA_RARE size_t sa_mixed_take(unsigned cls, void **end, size_t n, size_t most_ali
     }
     if (got)
         mixed_count(cls, (long)got);
+    for (size_t i = 0; i < got; i++)
+        sa_mixed_saved_come(cls, (uintptr_t)(end - got)[i]);
     sa_mixed_state.stats.taken += got;
     sa_mixed_state.stats.taken_bytes += got * size;
     sa_lock_release(&sa_mixed_state.lock, SA_RANK_MIXED);
@@ -208,6 +212,7 @@ SA_RARE void *sa_mixed_fresh(unsigned cls)
         sa_mixed_mark(m->pages, 0, size / SA_MIXED_UNIT);
         sa_mixed_enter(m, s);
         mixed_count(cls, 1);
+        sa_mixed_saved_come(cls, s->start);
         sa_mixed_state.stats.taken++;
         sa_mixed_state.stats.taken_bytes += size;
         sa_mixed_join(s);
@@ -260,6 +265,7 @@ static bool mixed_put(unsigned cls, void *block, struct sa_span **empty) SA_REQU
         return false;
     mixed_count(cls, -1);
     mixed_remove(m, unit, units, empty);
+    sa_mixed_saved_go(cls, (uintptr_t)block);
     return true;
 }
 

@@ -38,6 +38,7 @@
 struct sa_mixed_stats {
     size_t spans, bytes; /* mixed spans, and their pages */
     size_t used_bytes;   /* of these: blocks in use or in caches */
+    size_t saved_bytes;  /* of those: what classes would need spans of their own for */
     /* Since the start: */
     uint64_t conversions;    /* spans of a class that became mixed */
     uint64_t returned_bytes; /* pages without a block that went back to the page heap */

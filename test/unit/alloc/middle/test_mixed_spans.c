@@ -2,8 +2,8 @@
 /*
  * Mixed spans: the bitmaps against an array of units; blocks of all classes, taken and given back
  * at random by way of the central free lists, against a list of blocks; what a span that becomes
- * mixed keeps; which pages go back; lookups of right and wrong addresses; and that a class that is
- * not short of memory has nothing to do with mixed spans.
+ * mixed keeps; which pages go back; lookups of right and wrong addresses; how much is saved; and
+ * that a class that is not short of memory has nothing to do with mixed spans.
  */
 #include "alloc/middle/mixed_spans.h"
 
@@ -108,13 +108,11 @@ static struct sa_mixed_stats mixed_stats(void)
     return s;
 }
 
-/* Takes up to n objects of a class, and writes to both ends of each. */
-static size_t take(unsigned cls, size_t n)
+/* Holds n objects of a class, and writes to both ends of each. */
+static void hold(unsigned cls, void **objs, size_t n)
 {
-    void *objs[32];
     size_t size = sa_size_classes.of[cls].size, align = size & -size;
 
-    n = sa_central_remove(cls, objs, n < 32 ? n : 32);
     for (size_t i = 0; i < n; i++) {
         assert_int_equal((uintptr_t)objs[i] & (sa_min(align, SA_MIXED_ALIGN) - 1), 0);
         assert_true(count < HELD);
@@ -123,7 +121,28 @@ static size_t take(unsigned cls, size_t n)
         held[count].p[size - 1] = (unsigned char)((uintptr_t)objs[i] >> 4);
         count++;
     }
+}
+
+/* Takes up to n objects of a class. */
+static size_t take(unsigned cls, size_t n)
+{
+    void *objs[32];
+
+    n = sa_central_remove(cls, objs, n < 32 ? n : 32);
+    hold(cls, objs, n);
     return n;
+}
+
+/* Takes objects of a class from the mixed spans that there are, until they have no room for one;
+ * their bytes. */
+static size_t fill_mixed(unsigned cls)
+{
+    size_t n = 0;
+    void *object;
+
+    for (; sa_mixed_take(cls, &object + 1, 1, SA_MIXED_ALIGN); n++)
+        hold(cls, &object, 1);
+    return n * sa_size_classes.of[cls].size;
 }
 
 static void give(size_t i)
@@ -195,6 +214,7 @@ static void test_blocks_of_all_classes(void **state)
     assert_int_equal(mixed_stats().spans, 0);
     assert_int_equal(mixed_stats().bytes, 0);
     assert_int_equal(mixed_stats().used_bytes, 0);
+    assert_int_equal(mixed_stats().saved_bytes, 0);
     assert_int_equal(heap_in_use(), in_use);
     sa_mixed_use = SA_MIXED_AUTO;
 }
@@ -234,6 +254,115 @@ static void test_pages_without_a_block_go_back(void **state)
     give_all();
     sa_central_flush();
     assert_int_equal(heap_in_use(), in_use);
+}
+
+/* Gives back all that is held of a class. */
+static void give_class(unsigned cls)
+{
+    for (size_t i = count; i--;)
+        if (held[i].cls == cls)
+            give(i);
+}
+
+/* The class of the held block with the lowest address. */
+static unsigned first_held(void)
+{
+    size_t first = 0;
+
+    for (size_t i = 1; i < count; i++)
+        first = held[i].p < held[first].p ? i : first;
+    return held[first].cls;
+}
+
+/* Takes all objects of n spans of a class that has none, and gives all back but one of each. */
+static void leave_one_each(unsigned cls, size_t n)
+{
+    size_t objects = sa_size_classes.of[cls].objects, first = count;
+    uintptr_t page = 0;
+
+    assert_int_equal(central_stats(cls).spans, 0);
+    sa_mixed_use = SA_MIXED_AUTO;
+    while (count < first + n * objects)
+        assert_true(take(cls, first + n * objects - count) > 0);
+    assert_int_equal(central_stats(cls).spans, n);
+    for (size_t i = count; i-- > first;) {
+        uintptr_t of = (uintptr_t)held[i].p >> SA_PAGE_SHIFT;
+
+        if (of == page)
+            give(i);
+        page = of;
+    }
+    sa_mixed_use = SA_MIXED_ALWAYS;
+}
+
+/* Saved are the blocks on pages of other classes. What a class has there counts as far as it is
+ * more than others have on its own pages. A page without blocks of its class becomes another's. */
+static void test_saved_bytes(void **state)
+{
+    const unsigned host = sa_size_class_find(160), guest = sa_size_class_find(48);
+    const unsigned third = sa_size_class_find(320);
+    size_t guests, hosts;
+
+    (void)state;
+    sa_central_flush();
+    assert_int_equal(mixed_stats().bytes, 0);
+    leave_one_each(host, 1);
+    assert_int_equal(take(guest, 10), 10);
+    assert_int_equal(mixed_stats().bytes, SA_PAGE_BYTES);
+    assert_int_equal(mixed_stats().saved_bytes, 480);
+    assert_int_equal(take(host, 5), 5); /* on its own page */
+    assert_int_equal(mixed_stats().bytes, SA_PAGE_BYTES);
+    assert_int_equal(mixed_stats().saved_bytes, 480);
+    guests = 480 + fill_mixed(guest);
+    assert_true(guests > SA_PAGE_BYTES * 3 / 4);
+    assert_int_equal(mixed_stats().saved_bytes, guests);
+
+    /* The host moves on to two pages of a third class: first as much as its guests have. */
+    leave_one_each(third, 2);
+    assert_int_equal(take(host, 1), 1);
+    assert_int_equal(mixed_stats().bytes, 2 * SA_PAGE_BYTES);
+    hosts = 160 + fill_mixed(host);
+    assert_true(hosts <= SA_PAGE_BYTES);
+    assert_int_equal(mixed_stats().saved_bytes, sa_max(guests, hosts));
+    assert_int_equal(take(host, 1), 1);
+    assert_int_equal(mixed_stats().bytes, 3 * SA_PAGE_BYTES);
+    hosts += 160 + fill_mixed(host);
+    assert_true(hosts > guests);
+    assert_int_equal(mixed_stats().saved_bytes, hosts);
+    sa_mixed_validate();
+    give_class(guest);
+    assert_int_equal(mixed_stats().saved_bytes, hosts);
+    give_class(host);
+    assert_int_equal(mixed_stats().saved_bytes, 0);
+    give_all();
+
+    /* The host leaves: the class of the first block on the page is the next one. */
+    assert_int_equal(mixed_stats().bytes, 0);
+    leave_one_each(host, 1);
+    assert_int_equal(take(guest, 10), 10);
+    assert_int_equal(take(third, 4), 4);
+    assert_int_equal(mixed_stats().bytes, SA_PAGE_BYTES);
+    assert_int_equal(mixed_stats().saved_bytes, 10 * 48 + 4 * 320);
+    give_class(host);
+    assert_int_equal(mixed_stats().saved_bytes, first_held() == guest ? 4 * 320 : 10 * 48);
+    sa_mixed_validate();
+    give_class(first_held());
+    assert_int_equal(mixed_stats().saved_bytes, 0);
+    sa_mixed_validate();
+    give_all();
+
+    /* A page that mixed spans take is one of the class that it is taken for. */
+    assert_int_equal(mixed_stats().bytes, 0);
+    assert_int_equal(take(third, 1), 1);
+    assert_int_equal(mixed_stats().saved_bytes, 0);
+    assert_int_equal(take(guest, 8), 8);
+    assert_int_equal(mixed_stats().bytes, SA_PAGE_BYTES);
+    assert_int_equal(mixed_stats().saved_bytes, 8 * 48);
+    sa_mixed_validate();
+    give_all();
+    assert_int_equal(mixed_stats().saved_bytes, 0);
+    sa_central_flush();
+    sa_mixed_use = SA_MIXED_AUTO;
 }
 
 /* While little is wasted, spans stay with their class. */
@@ -307,6 +436,7 @@ int main(void)
         cmocka_unit_test(test_nothing_is_mixed_where_little_is_wasted),
         cmocka_unit_test(test_blocks_of_all_classes),
         cmocka_unit_test(test_pages_without_a_block_go_back),
+        cmocka_unit_test(test_saved_bytes),
         cmocka_unit_test(test_wrong_addresses),
     };
 
