@@ -53,6 +53,20 @@ static void snapshot_process(struct sa_snapshot *s)
     s->resident_bytes = pages[1] * sa_vm.page_bytes;
 }
 
+/* Puts a class among those with most fragmentation, if it is one of them. */
+static void snapshot_fragmented(struct sa_snapshot *s, const struct sa_snapshot_class *c)
+{
+    size_t at = SA_FRAGMENTED_MAX;
+
+    for (; at && s->fragmented[at - 1].bytes < c->fragmentation_bytes; at--)
+        if (at < SA_FRAGMENTED_MAX)
+            s->fragmented[at] = s->fragmented[at - 1];
+    if (at < SA_FRAGMENTED_MAX) {
+        s->fragmented[at].size = c->size;
+        s->fragmented[at].bytes = c->fragmentation_bytes;
+    }
+}
+
 static void snapshot_class(struct sa_snapshot *s, unsigned cls,
                            struct sa_class_detail *detail) SA_INSIDE_GATE
 {
@@ -81,10 +95,7 @@ static void snapshot_class(struct sa_snapshot *s, unsigned cls,
     c->apart_objects = sa_sampler_apart(cls);
     c->fragmentation_bytes = sa_central_excess_bytes(cls, &d.central);
     s->fragmentation_bytes += c->fragmentation_bytes;
-    if (c->fragmentation_bytes > s->fragmented_most_bytes) {
-        s->fragmented_most_bytes = c->fragmentation_bytes;
-        s->fragmented_size = c->size;
-    }
+    snapshot_fragmented(s, c);
     c->mixed_objects = d.central.mixed_objects;
     c->spans = d.central.spans;
     c->pages = d.central.pages;

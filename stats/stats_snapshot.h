@@ -62,6 +62,9 @@ enum sa_experiment {
 
 extern const char *const sa_experiment_names[SA_EXPERIMENTS];
 
+/* Classes that the stats page names as fragmented. */
+#define SA_FRAGMENTED_MAX 5
+
 struct sa_snapshot {
     struct sa_page_heap_stats heap; /* of both heaps together */
     struct sa_arena_stats arena;
@@ -73,8 +76,10 @@ struct sa_snapshot {
     size_t quarantine_bytes, quarantine_limit_bytes; /* freed small blocks, withheld from reuse */
     size_t central_bytes; /* free objects, free runs of mixed spans, and the rest behind the last
                            * object of each span */
-    size_t fragmentation_bytes;                    /* of classes, and free runs of mixed spans */
-    size_t fragmented_size, fragmented_most_bytes; /* the class with most of it: its size */
+    size_t fragmentation_bytes; /* of classes, and free runs of mixed spans */
+    struct {
+        size_t size, bytes;
+    } fragmented[SA_FRAGMENTED_MAX]; /* the classes with most of it, the first one most; then 0 */
     struct sa_mixed_stats mixed;
     size_t emptied_bytes; /* unbacked pages of free objects; not in central_bytes */
     size_t large_blocks, large_bytes;

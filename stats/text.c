@@ -36,6 +36,15 @@ static void sa_text_experiments(struct sa_fmt *f, const struct sa_snapshot *s)
     sa_fmt_add(f, "\n");
 }
 
+static void sa_text_fragmentation(struct sa_fmt *f, const struct sa_snapshot *s, size_t bytes)
+{
+    sa_fmt_add(f, "MALLOC: %zu bytes would go back if blocks lay as densely as possible", bytes);
+    for (unsigned i = 0; i < SA_FRAGMENTED_MAX && s->fragmented[i].bytes; i++)
+        sa_fmt_add(f, "%s %zu bytes: %zu", i ? "," : "; most among blocks of",
+                   s->fragmented[i].size, s->fragmented[i].bytes);
+    sa_fmt_add(f, "\n");
+}
+
 static void sa_text_options(struct sa_fmt *f)
 {
     if (sa_report_options)

@@ -155,6 +155,13 @@ class Reports(unittest.TestCase):
         used = sum(c['gauges']['used_objects'] * c['size_bytes'] for c in classes)
         self.assertEqual(used + g['large_bytes'], g['allocated_bytes'])
 
+    def test_page_names_the_classes_with_most_fragmentation(self):
+        classes = [(c['gauges']['fragmentation_bytes'], c['size_bytes']) for c in self.json['classes']]
+        most = sorted((c for c in classes if c[0]), key=lambda c: (-c[0], c[1]))[:5]
+        self.assertEqual(len(most), 5)
+        self.assertIn('\nMALLOC: %d bytes would go back if blocks lay as densely as possible; most among blocks of %s\n' % (
+            self.json['gauges']['fragmentation_bytes'], ', '.join('%d bytes: %d' % (size, b) for b, size in most)), self.page)
+
     def test_parts_of_the_hugepage_heap_add_up(self):
         h = self.json['hugepages']['gauges']
         self.assertEqual(h['filler_full'] + h['filler_partial'] + h['filler_released'], h['filler_hugepages'])

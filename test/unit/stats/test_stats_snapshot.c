@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The stats snapshot: exact at rest, to the byte, layer by layer. Its sums add up whatever moves
- * while it is taken.
+ * while it is taken. It names the classes with most fragmentation.
  *
  * The program is linked with --wrap for sa_transfer_stats, so that a test can move objects after
  * one layer was read and before the next one is.
@@ -13,6 +13,7 @@
 #include "alloc/cpu_cache/cpu_cache.h"
 #include "alloc/front/slow_path.h"
 #include "alloc/maintain/maintenance.h"
+#include "alloc/middle/central_free_list.h"
 #include "alloc/middle/transfer_cache.h"
 #include "alloc/os/vm.h"
 #include "pagemap/pagemap.h"
@@ -129,6 +130,43 @@ static void test_snapshot_is_exact_at_rest(void **state)
     sa_maintenance_release(PTRDIFF_MAX);
     assert_int_equal(take()->heap.in_use_bytes, 0);
     assert_true(adds_up(take()));
+}
+
+/* Of six classes with one object left on each span, the five with most spans are named. Of n such
+ * spans n - 1 would go back. */
+static void test_snapshot_names_the_fragmented_classes(void **state)
+{
+    static const size_t sizes[] = {64, 128, 256, 512, 1024, 32}, spans[] = {4, 7, 2, 5, 6, 3};
+    static const size_t order[SA_FRAGMENTED_MAX] = {1, 4, 3, 0, 5};
+    static void *objects[6][1024];
+    const struct sa_snapshot *s;
+
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        unsigned cls = sa_size_class_find(sizes[i]);
+        size_t each = sa_size_classes.of[cls].objects, n = 0;
+
+        assert_int_equal(sa_size_classes.of[cls].pages, 1);
+        while (n < spans[i] * each)
+            n += sa_central_remove(cls, objects[i] + n, spans[i] * each - n);
+        while (n--)
+            if (n % each)
+                sa_central_insert(cls, &objects[i][n], 1);
+    }
+    s = take();
+    for (int i = 0; i < SA_FRAGMENTED_MAX; i++) {
+        assert_int_equal(s->fragmented[i].size, sizes[order[i]]);
+        assert_int_equal(s->fragmented[i].bytes, (spans[order[i]] - 1) * SA_PAGE_BYTES);
+    }
+    assert_int_equal(s->fragmentation_bytes, (3 + 6 + 1 + 4 + 5 + 2) * SA_PAGE_BYTES);
+    for (int i = 0; i < 6; i++) {
+        unsigned cls = sa_size_class_find(sizes[i]);
+
+        for (size_t n = 0; n < spans[i]; n++)
+            sa_central_insert(cls, &objects[i][n * sa_size_classes.of[cls].objects], 1);
+    }
+    sa_central_flush();
+    assert_int_equal(take()->fragmented[0].bytes, 0);
 }
 
 static void cache_to_transfer(unsigned cls)
@@ -275,6 +313,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_snapshot_of_an_unused_allocator),
         cmocka_unit_test(test_snapshot_is_exact_at_rest),
+        cmocka_unit_test(test_snapshot_names_the_fragmented_classes),
         cmocka_unit_test(test_snapshot_adds_up_when_objects_are_seen_twice),
         cmocka_unit_test(test_snapshot_adds_up_under_load),
         cmocka_unit_test(test_snapshot_counts_all_metadata),
