@@ -63,6 +63,7 @@ const struct sa_command sa_command_ps = {
             "  IN USE MiB  of that, in use by the program\n"
             "  CACHES MiB  of that, free in the caches of CPUs, threads, and transfer caches\n"
             "  FRAG MiB    of that, what would go back if blocks lay as densely as possible\n"
+            "  FRAG%       the same, in percent of the RSS\n"
             "  MiB/s       allocated each second, since the first allocation\n"
             "  SAMPLES     live samples, of which a profile is made\n",
     .exit_codes = "0 done, 1 it could not be printed, 2 usage, 7 one could not be understood.\n",

@@ -53,6 +53,7 @@ bool sa_holders_print(const struct sa_holders *h, const struct sa_report_options
     metric = sa_file_metric(&last->file, METRIC);
     sa_rows_print_head(to);
     sa_row_print(&h->row, to);
+    sa_row_print_mixed(&h->row, to);
     fprintf(to, "\n");
     if (metric == SA_FILE_NONE || !sa_file_report(&last->file, metric, options, to))
         return false;

@@ -44,6 +44,9 @@ static bool fill_row(struct sa_reading *r, const struct sa_row_values *before,
     ret->in_use = m->allocated_bytes;
     ret->caches = m->cpu_free_bytes + m->thread_free_bytes + m->transfer_free_bytes;
     ret->fragmentation = m->fragmentation_bytes;
+    ret->mixed = m->mixed_bytes;
+    ret->mixed_used = m->mixed_used_bytes;
+    ret->mixed_saved = m->mixed_saved_bytes;
     ret->samples = m->live_samples;
     ret->allocated = m->allocations_bytes;
     ret->rate = rate_of(ret, before, numbers.seconds);
@@ -214,20 +217,31 @@ void sa_rows_sort(struct sa_rows *rows, enum sa_row_order order)
 
 void sa_rows_print_head(FILE *to)
 {
-    fprintf(to, "%8s %-16s %10s %10s %10s %10s %10s %9s %8s\n", "PID", "NAME", "RSS MiB",
-            "SALLOC MiB", "IN USE MiB", "CACHES MiB", "FRAG MiB", "MiB/s", "SAMPLES");
+    fprintf(to, "%8s %-16s %10s %10s %10s %10s %10s %6s %9s %8s\n", "PID", "NAME", "RSS MiB",
+            "SALLOC MiB", "IN USE MiB", "CACHES MiB", "FRAG MiB", "FRAG%", "MiB/s", "SAMPLES");
 }
 
 void sa_row_print(const struct sa_row_values *row, FILE *to)
 {
-    char rate[32] = "?";
+    char rate[32] = "?", share[32] = "?";
 
     if (row->rate >= 0)
         snprintf(rate, sizeof(rate), "%.1f", row->rate / MIB);
-    fprintf(to, "%8d %-16s %10.1f %10.1f %10.1f %10.1f %10.1f %9s %8llu\n", row->process.pid,
+    if (row->process.resident)
+        snprintf(share, sizeof(share), "%.1f",
+                 100 * (double)row->fragmentation / (double)row->process.resident);
+    fprintf(to, "%8d %-16s %10.1f %10.1f %10.1f %10.1f %10.1f %6s %9s %8llu\n", row->process.pid,
             row->process.name, (double)row->process.resident / MIB, (double)row->salloc / MIB,
             (double)row->in_use / MIB, (double)row->caches / MIB, (double)row->fragmentation / MIB,
-            rate, (unsigned long long)row->samples);
+            share, rate, (unsigned long long)row->samples);
+}
+
+void sa_row_print_mixed(const struct sa_row_values *row, FILE *to)
+{
+    if (row->mixed)
+        fprintf(to, "mixed spans: %.1f MiB, of which %.1f MiB are in use; %.1f MiB saved\n",
+                (double)row->mixed / MIB, (double)row->mixed_used / MIB,
+                (double)row->mixed_saved / MIB);
 }
 
 void sa_rows_free(struct sa_rows *rows)

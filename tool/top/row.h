@@ -12,10 +12,11 @@
 
 struct sa_row_values {
     struct sa_process process;
-    uint64_t salloc;        /* bytes: all that the allocator uses, */
-    uint64_t in_use;        /* of those, what the program uses, */
-    uint64_t caches;        /* what lies free in caches, */
-    uint64_t fragmentation; /* and what would go back if blocks lay densely */
+    uint64_t salloc;                         /* bytes: all that the allocator uses, */
+    uint64_t in_use;                         /* of those, what the program uses, */
+    uint64_t caches;                         /* what lies free in caches, */
+    uint64_t fragmentation;                  /* and what would go back if blocks lay densely */
+    uint64_t mixed, mixed_used, mixed_saved; /* the metrics mixed_bytes and so on */
     uint64_t samples;
     uint64_t allocated; /* bytes since the start */
     double at;          /* seconds of the monotonic clock: when it was read */
@@ -62,6 +63,9 @@ void sa_rows_sort(struct sa_rows *rows, enum sa_row_order order);
 /* Print the line of titles, and a row. */
 void sa_rows_print_head(FILE *to);
 void sa_row_print(const struct sa_row_values *row, FILE *to);
+
+/* Prints a line about mixed spans, if the process has any. */
+void sa_row_print_mixed(const struct sa_row_values *row, FILE *to);
 
 void sa_rows_free(struct sa_rows *rows);
 

@@ -449,10 +449,12 @@ def case_commands(test):
     lines = test.run('ps').stdout.splitlines()
     mine = [line.split() for line in lines if line.split()[0] == str(worker.pid)]
     assert len(mine) == 1 and mine[0][1] == os.path.basename(test.worker)[:15], lines
-    resident, used, in_use, caches, fragmentation, rate, samples = [float(word) for word in mine[0][2:]]
-    assert resident >= in_use > 10 and used > in_use + caches and samples > 20 and fragmentation >= 0 and rate > 0, mine
+    resident, used, in_use, caches, fragmentation, share, rate, samples = [float(word) for word in mine[0][2:]]
+    assert resident >= in_use > 10 and used > in_use + caches and samples > 20 and fragmentation > 1 and rate > 0, mine
+    # Both are rounded to a tenth.
+    assert abs(share - 100 * fragmentation / resident) < 0.05 + 10 / resident, mine
     quiet = [line.split() for line in test.run('ps', '-s', '0.2').stdout.splitlines() if line.split()[0] == str(worker.pid)]
-    assert quiet[0][:6] == mine[0][:6] and quiet[0][7] == '0.0', quiet
+    assert quiet[0][:6] == mine[0][:6] and quiet[0][8] == '0.0', quiet
     worker.end()
     assert 'usage' in test.run(code=2).stderr and 'usage' in test.run('nonsense', code=2).stderr
 

@@ -6,6 +6,7 @@ usage: top.py LIBRARY SALLOCCTL WORKER STATIC-WORKER CASE
 """
 import contextlib
 import fcntl
+import json
 import os
 import pty
 import re
@@ -18,7 +19,8 @@ import time
 
 from profile import Worker, run_case
 
-COLUMNS = ['PID', 'NAME', 'RSS', 'MiB', 'SALLOC', 'MiB', 'IN', 'USE', 'MiB', 'CACHES', 'MiB', 'FRAG', 'MiB', 'MiB/s', 'SAMPLES']
+COLUMNS = ['PID', 'NAME', 'RSS', 'MiB', 'SALLOC', 'MiB', 'IN', 'USE', 'MiB', 'CACHES', 'MiB', 'FRAG', 'MiB',
+           'FRAG%', 'MiB/s', 'SAMPLES']
 
 
 def row_of(page, pid):
@@ -37,10 +39,10 @@ def case_list(test):
         assert page.split('\n')[0].split() == COLUMNS
         row = row_of(page, storm.pid)
         assert row[1] == 'tool_worker' and float(row[4]) > 10
-    assert row_of(pages[2], still.pid)[7] == '0.0' and float(row_of(pages[2], storm.pid)[7]) > 1, pages[2]
+    assert row_of(pages[2], still.pid)[8] == '0.0' and float(row_of(pages[2], storm.pid)[8]) > 1, pages[2]
     # The largest first.
-    in_use = [float(line.split()[4]) for line in pages[2].splitlines()[1:] if len(line.split()) == 9]
-    assert in_use == sorted(in_use, reverse=True), in_use
+    in_use = [float(line.split()[4]) for line in pages[2].splitlines()[1:] if len(line.split()) == len(row_of(pages[2], storm.pid))]
+    assert len(in_use) >= 2 and in_use == sorted(in_use, reverse=True), in_use
     storm.end()
     still.end()
     assert not row_of(test.run('top', '--batch', '-n', '1').stdout, storm.pid)
@@ -76,7 +78,20 @@ def case_process(test):
     assert re.search(r'before +after +change +95 %: from', second) and 'small_block' in second
     text = test.run('top', '--batch', '-n', '1', '-b', 'size,stack', str(worker.pid)).stdout
     assert 'stack, the function that called malloc first' in text and 'storm' in text
+    assert 'mixed spans' not in text, text
     assert 'the tables are' in test.run('top', '--batch', '-b', 'nonsense', code=2).stderr
+    worker.end()
+
+
+def case_mixed(test):
+    """What mixed spans save is what the stats page says."""
+    worker = Worker(test, [test.worker, 'still'], conf=',mixed_spans:always')
+    text = test.run('top', '--batch', '-n', '1', str(worker.pid)).stdout
+    gauges = json.loads(test.run('stats', '--json', str(worker.pid)).stdout)['gauges']
+    mib = tuple(gauges['mixed_%sbytes' % name] / 1048576 for name in ('', 'used_', 'saved_'))
+    assert min(mib) > 0.1, mib
+    line = 'mixed spans: %.1f MiB, of which %.1f MiB are in use; %.1f MiB saved' % mib
+    assert text.splitlines()[2] == line, (text, line)
     worker.end()
 
 
