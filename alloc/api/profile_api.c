@@ -135,11 +135,12 @@ SA_EXPORT salloc_profile *salloc_profile_token_stop(salloc_profile_token *token)
     return (salloc_profile *)profile;
 }
 
-/* Returns the free bytes of all spans in use, of classes. They bound what blocks in use can hold
- * up. */
-static double waste_now(void)
+/* Stores what mixed spans save, and the free bytes of all spans in use. These bound what blocks in
+ * use can hold up. */
+static void note_waste(struct sa_profile *profile)
 {
     double bytes = (double)sa_mixed_free_bytes();
+    struct sa_mixed_stats mixed;
 
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
         struct sa_central_stats stats;
@@ -147,7 +148,9 @@ static double waste_now(void)
         sa_central_stats(cls, &stats);
         bytes += (double)stats.free_objects * (double)sa_size_classes.of[cls].size;
     }
-    return bytes;
+    sa_mixed_stats(&mixed);
+    profile->waste_max = bytes;
+    profile->mixed_saved = mixed.saved_bytes;
 }
 
 SA_EXPORT salloc_profile *salloc_snapshot_profile(enum salloc_profile_type type)
@@ -161,7 +164,7 @@ SA_EXPORT salloc_profile *salloc_snapshot_profile(enum salloc_profile_type type)
             sa_cpu_cache_count_use(); /* the peak may be now */
         profile = sa_snapshot_profile(type, &error);
         if (profile && type == SALLOC_PROFILE_FRAGMENTATION)
-            profile->waste_max = waste_now();
+            note_waste(profile);
         sa_fork_gate_leave();
     }
     if (profile)

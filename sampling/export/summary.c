@@ -175,13 +175,15 @@ static void add_mean_life(const struct sa_profile *profile, struct sa_fmt *f)
     sa_fmt_add(f, ")");
 }
 
-/* Returns whether the profile has metrics beside blocks and bytes. */
+/* Returns whether the profile has metrics besides the line of the total. */
 static bool has_metrics(const struct sa_profile *profile)
 {
     if (profile->type == SALLOC_PROFILE_HEAP)
         return profile->knows && has_singles(profile);
     if (profile->type == SALLOC_PROFILE_EVENTS)
         return true;
+    if (profile->type == SALLOC_PROFILE_FRAGMENTATION)
+        return profile->mixed_saved != 0;
     if (profile->type == SALLOC_PROFILE_LIFETIMES)
         for (size_t i = 0; i < profile->bucket_count; i++)
             if (profile->buckets[i].samples)
@@ -194,6 +196,8 @@ static void add_metrics(const struct sa_profile *profile, struct sa_fmt *f)
 {
     if (profile->type == SALLOC_PROFILE_HEAP)
         add_residency(profile, f);
+    else if (profile->type == SALLOC_PROFILE_FRAGMENTATION)
+        sa_fmt_add(f, "mixed spans save %llu bytes", (unsigned long long)profile->mixed_saved);
     else if (profile->type == SALLOC_PROFILE_EVENTS)
         sa_fmt_add(f, "%zu events; %llu older ones did not fit",
                    sa_event_ring_count(&profile->events),

@@ -89,8 +89,9 @@ struct sa_profile {
      * buckets hold those. */
     const struct sa_sample_copy *singles;
     size_t single_count;
-    double waste_max; /* FRAGMENTATION: most bytes wasted: free on spans; INFINITY: not known */
-    int64_t clock_ns; /* added to the time of a single sample, gives the time since 1970 */
+    double waste_max;     /* FRAGMENTATION: most bytes wasted: free on spans; INFINITY: not known */
+    uint64_t mixed_saved; /* FRAGMENTATION: the metric mixed_saved_bytes; 0: also if not known */
+    int64_t clock_ns;     /* added to the time of a single sample, gives the time since 1970 */
     size_t bucket_count;
     struct sa_bucket *buckets; /* the buckets */
     /* HEAP and ALLOCATIONS since the start: the sums of all that each stack ever allocated. */

@@ -44,7 +44,7 @@ static const char *take_type(const char *argument, void *field)
     return "the types are heap, peak, fragmentation and allocations";
 }
 
-/* The most that can be wasted: the bound of intervals. */
+/* The most that can be wasted, which bounds intervals, and what mixed spans save. */
 static bool read_waste(struct sa_reading *r, struct sa_profile *profile, struct sa_error *e)
 {
     struct sa_stats_numbers numbers;
@@ -52,6 +52,7 @@ static bool read_waste(struct sa_reading *r, struct sa_profile *profile, struct 
     if (!sa_stats_read(&r->target, &r->table, &numbers, e))
         return false;
     profile->waste_max = numbers.waste;
+    profile->mixed_saved = numbers.m.mixed_saved_bytes;
     return true;
 }
 

@@ -98,7 +98,7 @@ struct task {
     const char *file;
 };
 
-/* As waste_now of the library (alloc/api/profile_api.c). */
+/* As note_waste of the library (alloc/api/profile_api.c). */
 static double waste_of(const struct sa_report_input *input)
 {
     const struct sa_mixed_stats *mixed = &input->s.mixed;

@@ -7,6 +7,7 @@ Of each case: stacks, blocks and bytes of every sample, and what was ever alloca
 out: only the process itself learns it. A core has nothing about residency.
 """
 import glob
+import json
 import os
 import re
 import resource
@@ -168,6 +169,13 @@ def case_fragmentation(test):
     assert estimates(outside) == estimates(own) and estimates(own), (estimates(outside), estimates(own))
     if shutil.which('gcore'):
         same(test.outside(test.core(worker.pid), '-t', 'fragmentation'), own, types)
+    worker.end()
+    # What mixed spans save is what the stats page says.
+    assert not [c for c in own.comments if 'mixed' in c], own.comments
+    worker = Worker(test, [test.worker, 'still'], conf=',profile_type:fragmentation,mixed_spans:always')
+    saved = json.loads(test.run('stats', '--json', str(worker.pid)).stdout)['gauges']['mixed_saved_bytes']
+    for profile in (worker.own_profile(), test.outside(worker.pid, '-t', 'fragmentation')):
+        assert saved > 100000 and 'mixed spans save %d bytes' % saved in profile.comments, (saved, profile.comments)
     worker.end()
 
 

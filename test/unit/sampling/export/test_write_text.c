@@ -182,6 +182,25 @@ static void test_report_of_lifetimes(void **state)
     free(c.data);
 }
 
+/* What mixed spans save is a line of fragmentation profiles, and of no other. */
+static void test_summary_of_mixed_spans(void **state)
+{
+    struct sa_profile profile = *made_profile(SALLOC_PROFILE_FRAGMENTATION);
+    struct collected c = collect(sa_write_report, &profile);
+
+    (void)state;
+    assert_null(strstr(c.data, "mixed spans"));
+    free(c.data);
+    profile.mixed_saved = 123456789012;
+    c = collect(sa_write_report, &profile);
+    assert_non_null(strstr(c.data, "\nmixed spans save 123456789012 bytes\n"));
+    free(c.data);
+    profile.type = SALLOC_PROFILE_PEAK_HEAP;
+    c = collect(sa_write_report, &profile);
+    assert_null(strstr(c.data, "mixed spans"));
+    free(c.data);
+}
+
 /*
  * A total without samples has the upper end that chance allows, and what would answer; so have the
  * text formats with comments. Where sampling is or was off there is none. Stacks that were
@@ -293,6 +312,7 @@ int main(void)
         cmocka_unit_test(test_collapsed_lines),
         cmocka_unit_test(test_report_table),
         cmocka_unit_test(test_report_of_lifetimes),
+        cmocka_unit_test(test_summary_of_mixed_spans),
         cmocka_unit_test(test_summary_without_samples),
         cmocka_unit_test(test_jeprof_inverts_exactly),
     };
