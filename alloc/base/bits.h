@@ -37,6 +37,13 @@ SA_INLINE unsigned sa_lowest_bit(uint64_t x)
     return (unsigned)__builtin_ctzll(x);
 }
 
+/* Returns whether a / of_a is less than b / of_b, for amounts that are at most what they are of. No
+ * division. Both products must fit 64 bits. False if of_a is 0. */
+SA_INLINE bool sa_fraction_less(size_t a, size_t of_a, size_t b, size_t of_b)
+{
+    return a * of_b < b * of_a;
+}
+
 SA_INLINE size_t sa_min(size_t a, size_t b)
 {
     return a < b ? a : b;

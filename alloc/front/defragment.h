@@ -10,7 +10,7 @@
 #include <stdbool.h>
 
 /* Returns whether moving a block would help to free its span: central_move.h. A hint. False for any
- * pointer that is not a block in use. */
+ * pointer that is not the start of a block. It may be true for a freed block. */
 bool sa_front_worth_moving(const void *p);
 
 /* Moves a block to a fuller span, and frees the old one. Returns the new block; NULL: there is no

@@ -12,32 +12,15 @@
 #include "alloc/middle/span_objects.h"
 #include "pagemap/pagemap.h"
 
-/* A mixed span counts its length and its use in one measure (pagemap/span.h). */
-static double mixed_part(const struct sa_span *s)
-{
-    unsigned length = sa_load_relaxed(&s->objects);
-
-    return length ? (double)sa_load_relaxed(&s->live) / length : 1;
-}
-
-SA_RARE static bool mixed_worth_moving(const struct sa_span *s)
-{
-    size_t used = sa_mixed_used_bytes(), all = used + sa_mixed_free_bytes();
-
-    return all && mixed_part(s) < (double)used / (double)all;
-}
-
 bool sa_central_worth_moving(const struct sa_span *s, unsigned cls)
 {
     const struct central *c = &sa_centrals[sa_first_use_index(cls)];
     size_t objects = sa_size_classes.of[cls].objects;
     size_t live = sa_load_relaxed(&s->live), spans = sa_load_relaxed(&c->spans);
     size_t free_objects = sa_load_relaxed(&c->free_objects);
-    uint8_t state = sa_load_relaxed(&s->state);
 
-    if (SA_UNLIKELY(state == SA_SPAN_MIXED))
-        return mixed_worth_moving(s);
-    if (state != SA_SPAN_OBJECTS || sa_load_relaxed(&s->cls) != cls || live >= objects)
+    if (sa_load_relaxed(&s->state) != SA_SPAN_OBJECTS || sa_load_relaxed(&s->cls) != cls ||
+        live >= objects)
         return false;
     /* No division: this is asked for each block of a program. */
     return free_objects - (objects - live) >= live && free_objects >= objects - live &&
@@ -83,6 +66,14 @@ static void *take_fuller(struct central *c, unsigned cls, const struct sa_span *
     return object;
 }
 
+/* Returns whether a smaller part of a mixed span is in use than of another one. A span counts its
+ * length and its use in one measure (pagemap/span.h). */
+static bool mixed_is_sparser(const struct sa_span *s, const struct sa_span *than)
+{
+    return sa_fraction_less(sa_load_relaxed(&s->live), sa_load_relaxed(&s->objects),
+                            sa_load_relaxed(&than->live), sa_load_relaxed(&than->objects));
+}
+
 /* Takes a block of a class on a fuller mixed span than the one of `object`, aligned as that is: the
  * program may have asked for it. */
 SA_RARE static void *take_mixed(unsigned cls, const void *object)
@@ -95,7 +86,7 @@ SA_RARE static void *take_mixed(unsigned cls, const void *object)
     if (!sa_mixed_take(cls, &block + 1, 1, sa_min(as & -as, SA_PAGE_BYTES)))
         return NULL;
     to = sa_pagemap_span((uintptr_t)block);
-    if (to != from && mixed_part(to) > mixed_part(from))
+    if (to != from && mixed_is_sparser(from, to))
         return block;
     if (!sa_mixed_put(cls, block, &empty))
         sa_fatal("corrupt heap", block, "was taken from a mixed span and is not on one");

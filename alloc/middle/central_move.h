@@ -16,9 +16,9 @@
 #include <stddef.h>
 
 /*
- * Returns whether an object of a class would do better elsewhere: at most the mean part of its span
- * is in use, and what is in use there fits into the holes of other spans of the class. On a mixed
- * span: less than the mean part of all mixed spans is in use. Safe for a stale span record.
+ * Returns whether an object of a class, on a span of the class, would do better elsewhere: at most
+ * the mean part of its span is in use, and what is in use there fits into the holes of other spans
+ * of the class. Safe for a stale span record. For mixed spans: sa_mixed_is_sparse.
  */
 bool sa_central_worth_moving(const struct sa_span *span, unsigned cls);
 

@@ -89,13 +89,21 @@ static inline size_t sa_mixed_end_before(struct sa_mixed_page *pages, size_t to)
     return word ? w * 64 + sa_log2(word) + 1 : 0;
 }
 
+/* Returns whether a block begins at a unit. Safe without the lock, as sa_mixed_length is. */
+SA_INLINE bool sa_mixed_is_first(struct sa_mixed_page *pages, size_t unit)
+{
+    uint64_t word = sa_load_relaxed(sa_mixed_first(pages, unit / 64));
+
+    return word >> unit % 64 & 1;
+}
+
 /* Returns the length of the block that begins at a unit; 0: none does. Safe without the lock: for a
  * block that the caller does not own, the result may mean nothing. */
 static inline size_t sa_mixed_length(struct sa_mixed_page *pages, size_t units, size_t unit)
 {
     size_t end;
 
-    if (unit >= units || !(sa_load_relaxed(sa_mixed_first(pages, unit / 64)) >> unit % 64 & 1))
+    if (unit >= units || !sa_mixed_is_first(pages, unit))
         return 0;
     end = sa_mixed_next_last(pages, units, unit);
     return end < units ? end + 1 - unit : 0;

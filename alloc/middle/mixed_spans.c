@@ -297,22 +297,52 @@ SA_RARE bool sa_mixed_return(unsigned cls, void *block, struct sa_span **empty)
     return done;
 }
 
-/* No analysis: the table is read without the lock. */
-SA_RARE unsigned sa_mixed_class(uintptr_t address) SA_NO_THREAD_SAFETY_ANALYSIS
+/* Returns the bitmaps of the hugepage of an address that a block of a mixed span may begin at, or
+ * NULL. No analysis: the table is read without the lock. */
+SA_INLINE struct sa_mixed_page *table_of_block(uintptr_t address) SA_NO_THREAD_SAFETY_ANALYSIS
 {
-    size_t unit = (address & (SA_HUGE_BYTES - 1)) / SA_MIXED_UNIT, units;
-    struct sa_mixed_page *table;
-
     if (!sa_load_relaxed(&sa_mixed_any) || address % SA_MIXED_UNIT ||
         address >> SA_HOME_SHIFT != SA_HOME_START >> SA_HOME_SHIFT)
-        return 0;
-    table = sa_load_acquire(&sa_mixed_state.tables[(address - SA_HOME_START) >> SA_HUGE_SHIFT]);
+        return NULL;
+    return sa_load_acquire(&sa_mixed_state.tables[(address - SA_HOME_START) >> SA_HUGE_SHIFT]);
+}
+
+/* Returns the unit of its hugepage that an address lies on. */
+SA_INLINE size_t unit_of(uintptr_t address)
+{
+    return (address & (SA_HUGE_BYTES - 1)) / SA_MIXED_UNIT;
+}
+
+SA_RARE unsigned sa_mixed_class(uintptr_t address)
+{
+    size_t unit = unit_of(address), units;
+    struct sa_mixed_page *table = table_of_block(address);
+
     if (!table)
         return 0;
     units = sa_mixed_length(table, SA_HUGE_PAGES * SA_MIXED_PAGE_UNITS, unit);
     return units && units <= SA_MIXED_MAX / SA_MIXED_UNIT
                ? sa_size_class_find(units * SA_MIXED_UNIT)
                : 0;
+}
+
+/* Reads the bit of the first unit alone. The length of the block, whose end may lie 32 words
+ * further on, and its class do not matter. */
+SA_RARE bool sa_mixed_is_sparse(uintptr_t address)
+{
+    struct sa_mixed_page *table = table_of_block(address);
+    const struct sa_span *s;
+    size_t used, bytes;
+
+    if (!table || !sa_mixed_is_first(table, unit_of(address)))
+        return false;
+    s = sa_pagemap_span(address);
+    if (!s || sa_load_relaxed(&s->state) != SA_SPAN_MIXED)
+        return false;
+    used = sa_mixed_used_bytes();
+    bytes = used + sa_mixed_free_bytes();
+    /* The products fit: 16 bits times the 36 bits of the home window. */
+    return sa_fraction_less(sa_load_relaxed(&s->live), sa_load_relaxed(&s->objects), used, bytes);
 }
 
 SA_RARE bool sa_mixed_is_free(uintptr_t address)

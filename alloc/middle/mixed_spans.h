@@ -93,6 +93,14 @@ void *sa_mixed_fresh(unsigned cls) SA_EXCLUDES(SA_RANK_MIXED);
  */
 unsigned sa_mixed_class(uintptr_t address);
 
+/*
+ * Returns whether a block, in use or in a cache, begins at an address of a mixed span of which less
+ * than the mean part of all mixed spans is in use. Takes no lock. Safe for any address, and a hint:
+ * true for the owner of the block under the same condition as sa_mixed_class, unless the spans
+ * change meanwhile.
+ */
+bool sa_mixed_is_sparse(uintptr_t address);
+
 /* Returns whether an address lies on a mixed span, but in no block. For reports of bad pointers. */
 bool sa_mixed_is_free(uintptr_t address) SA_EXCLUDES(SA_RANK_MIXED);
 

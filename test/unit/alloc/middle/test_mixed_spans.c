@@ -7,6 +7,7 @@
  */
 #include "alloc/middle/mixed_spans.h"
 
+#include "alloc/base/bits.h"
 #include "alloc/base/size_class.h"
 #include "alloc/middle/central_free_list.h"
 #include "alloc/middle/mixed_bits.h"
@@ -419,11 +420,75 @@ static void test_wrong_addresses(void **state)
     assert_int_equal(sa_mixed_class((uintptr_t)&p), 0);
     assert_int_equal(sa_mixed_class(0), 0);
     assert_int_equal(sa_mixed_class(UINTPTR_MAX), 0);
+    assert_false(sa_mixed_is_sparse((uintptr_t)p + 16));
+    assert_false(sa_mixed_is_sparse((uintptr_t)p + 1));
+    assert_false(sa_mixed_is_sparse((uintptr_t)&p));
+    assert_false(sa_mixed_is_sparse(0));
+    assert_false(sa_mixed_is_sparse(UINTPTR_MAX));
     test_child_aborts(give_twice, NULL, "double free");
     test_child_aborts(give_as_other, NULL, "invalid free");
     give(count - 1);
     assert_int_equal(sa_mixed_class((uintptr_t)p), 0);
+    assert_false(sa_mixed_is_sparse((uintptr_t)p));
     assert_true(sa_mixed_is_free((uintptr_t)p));
+    sa_mixed_use = SA_MIXED_AUTO;
+    give_all();
+    sa_central_flush();
+}
+
+/* The comparison of fractions with a division. The bits of a long double are enough to tell
+ * fractions with denominators below 2^16 and 2^36 apart. */
+static bool divided_less(size_t a, size_t of_a, size_t b, size_t of_b)
+{
+    return (long double)a / (long double)of_a < (long double)b / (long double)of_b;
+}
+
+static void test_fractions(void **state)
+{
+    struct test_random r = {11};
+
+    (void)state;
+    for (int i = 0; i < 100000; i++) {
+        size_t of_a = test_random_size(&r, 16), a = test_random_below(&r, of_a + 1);
+        size_t of_b = test_random_size(&r, 36), b = test_random_below(&r, of_b + 1);
+        size_t times = test_random_size(&r, 20);
+
+        assert_int_equal(sa_fraction_less(a, of_a, b, of_b), divided_less(a, of_a, b, of_b));
+        assert_false(sa_fraction_less(a, of_a, a * times, of_a * times)); /* equal */
+        assert_int_equal(sa_fraction_less(a, of_a, a * times + 1, of_a * times), true);
+        assert_false(sa_fraction_less(0, 0, b, of_b));
+    }
+    assert_false(sa_fraction_less(0, 1, 0, 0)); /* no mixed span */
+}
+
+/* Some spans are sparser than the mean and some are not, as their records say. */
+static void test_sparse_spans(void **state)
+{
+    const unsigned cls = sa_size_class_find(160);
+    size_t sparse = 0, others = 0;
+    struct test_random r = {12};
+    struct sa_mixed_stats stats;
+
+    (void)state;
+    sa_mixed_use = SA_MIXED_ALWAYS;
+    for (int i = 0; i < 20000; i++)
+        assert_int_equal(take(cls, 1), 1);
+    for (int i = 0; i < 15000; i++)
+        give(test_random_below(&r, count));
+    stats = mixed_stats();
+    for (size_t i = 0; i < count; i++) {
+        uintptr_t address = (uintptr_t)held[i].p;
+        const struct sa_span *s = sa_pagemap_span(address);
+        bool less;
+
+        if (s->state != SA_SPAN_MIXED)
+            continue;
+        less = divided_less(s->live, s->objects, stats.used_bytes, stats.bytes);
+        assert_int_equal(sa_mixed_is_sparse(address), less);
+        sparse += less;
+        others += !less;
+    }
+    assert_true(sparse && others);
     sa_mixed_use = SA_MIXED_AUTO;
     give_all();
     sa_central_flush();
@@ -438,6 +503,8 @@ int main(void)
         cmocka_unit_test(test_pages_without_a_block_go_back),
         cmocka_unit_test(test_saved_bytes),
         cmocka_unit_test(test_wrong_addresses),
+        cmocka_unit_test(test_fractions),
+        cmocka_unit_test(test_sparse_spans),
     };
 
     test_start_layers();
