@@ -38,7 +38,11 @@ static void sa_text_experiments(struct sa_fmt *f, const struct sa_snapshot *s)
 
 static void sa_text_fragmentation(struct sa_fmt *f, const struct sa_snapshot *s, size_t bytes)
 {
+    size_t mixed = s->mixed.bytes - s->mixed.used_bytes;
+
     sa_fmt_add(f, "MALLOC: %zu bytes would go back if blocks lay as densely as possible", bytes);
+    if (mixed)
+        sa_fmt_add(f, "; %zu of mixed spans", mixed);
     for (unsigned i = 0; i < SA_FRAGMENTED_MAX && s->fragmented[i].bytes; i++)
         sa_fmt_add(f, "%s %zu bytes: %zu", i ? "," : "; most among blocks of",
                    s->fragmented[i].size, s->fragmented[i].bytes);

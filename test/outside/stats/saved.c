@@ -18,19 +18,30 @@ enum {
 
 static void *small[SMALL], *blocks[LONG];
 
-static size_t of_page(void)
+/* The number on the stats page between two texts; 0 if they are not there. */
+static size_t of_page(const char *before, const char *behind)
 {
-    static const char before[] = " bytes taken; ", behind[] = " bytes saved\n";
     char *page = salloc_get_stats(), *at, *end;
-    size_t saved;
+    size_t number = 0;
 
     REQUIRE(page);
     at = strstr(page, before);
-    REQUIRE(at);
-    saved = strtoul(at + strlen(before), &end, 10);
-    CHECK(strncmp(end, behind, strlen(behind)) == 0);
+    if (at) {
+        number = strtoul(at + strlen(before), &end, 10);
+        CHECK(strncmp(end, behind, strlen(behind)) == 0);
+    }
     free(page);
-    return saved;
+    return number;
+}
+
+static size_t saved_of_page(void)
+{
+    return of_page(" bytes taken; ", " bytes saved\n");
+}
+
+static size_t free_of_page(void)
+{
+    return of_page(" as densely as possible; ", " of mixed spans");
 }
 
 int main(void)
@@ -41,7 +52,7 @@ int main(void)
         small[i] = malloc(160);
         REQUIRE(small[i]);
     }
-    CHECK(check_property("salloc.mixed_saved_bytes") == 0 && of_page() == 0);
+    CHECK(check_property("salloc.mixed_saved_bytes") == 0 && saved_of_page() == 0);
     for (int i = 0; i < SMALL; i++)
         if (i % KEPT_EACH)
             free(small[i]);
@@ -57,7 +68,9 @@ int main(void)
     /* All blocks are saved, and those that caches hold besides. */
     CHECK_SAYS(saved >= bytes && saved < bytes + (64 << 10), "%zu of %zu", saved, bytes);
     CHECK(saved <= taken && saved < used);
-    CHECK(of_page() == check_property("salloc.mixed_saved_bytes"));
+    CHECK(saved_of_page() == check_property("salloc.mixed_saved_bytes"));
+    CHECK(free_of_page() == check_property("salloc.mixed_bytes") - used);
+    CHECK(free_of_page() > 0);
     for (int i = 0; i < LONG; i++)
         free(blocks[i]);
     salloc_release_free_memory(SIZE_MAX);
