@@ -4,9 +4,10 @@
 
 Each workload prints RSS and live bytes at the end of its phases. The table has the mean of the second half of the
 phases, the highest, and the CPU time; with --rounds the medians. What a program has resident before it begins is
-subtracted from neither.
+subtracted from neither. --picture draws the ratio at the end of each phase, as SVG; with --rounds the medians.
 
-usage: over_live.py [--rounds N] [--only WORKLOAD,...] --build FOLDER NAME=LIBRARY...    LIBRARY empty: libc's
+usage: over_live.py [--rounds N] [--only WORKLOAD,...] [--picture FILE] --build FOLDER NAME=LIBRARY...
+LIBRARY empty: libc's
 """
 import argparse
 import os
@@ -16,6 +17,7 @@ import statistics
 import subprocess
 import sys
 
+import picture
 import redis_sizes
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -59,6 +61,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split('\n', maxsplit=1)[0])
     parser.add_argument('--rounds', type=int, default=1)
     parser.add_argument('--only', default='')
+    parser.add_argument('--picture', metavar='FILE')
     parser.add_argument('--build', required=True)
     parser.add_argument('allocator', nargs='+', metavar='NAME=LIBRARY')
     args = parser.parse_args()
@@ -68,8 +71,9 @@ def main():
     if not names:
         sys.exit('--only: the workloads are %s, redis' % ', '.join(programs))
     print('%-16s %-12s %8s %8s %8s' % ('workload', 'allocator', 'mean', 'most', 'CPU s'))
+    lines = {}
     for name in names:
-        results = {a: [] for a, _ in allocators}
+        results, phases = {a: [] for a, _ in allocators}, {a: [] for a, _ in allocators}
         for round_number in range(args.rounds):
             for i, (allocator, library) in enumerate(allocators):
                 if name == 'redis':
@@ -78,8 +82,13 @@ def main():
                     ratios, seconds = run_program(*programs[name], library)
                 half = ratios[len(ratios) // 2:]
                 results[allocator].append((sum(half) / len(half), max(half), seconds))
+                phases[allocator].append(ratios)
         for allocator, rows in results.items():
             print('%-16s %-12s %8.2f %8.2f %8.1f' % (name, allocator, *map(statistics.median, zip(*rows))), flush=True)
+        lines[name] = {a: [statistics.median(at) for at in zip(*rounds)] for a, rounds in phases.items()}
+    if args.picture:
+        with open(args.picture, 'w', encoding='utf-8') as file:
+            file.write(picture.draw(lines))
 
 
 if __name__ == '__main__':
