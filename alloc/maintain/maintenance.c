@@ -234,7 +234,8 @@ SA_RARE static void maintain_drain_for_mixed(void)
         sa_cpu_cache_drain(-1);
 }
 
-/* Empties the caches, because most of the heap was freed. */
+/* Empties the caches, because most of the heap was freed. The heap of samples releases by time
+ * only, and the samples of what was freed have left it free pages. */
 SA_RARE SA_NOINLINE static void maintain_answer_fall(void)
 {
     unsigned char begun = SA_FALL_BEGUN;
@@ -243,6 +244,7 @@ SA_RARE SA_NOINLINE static void maintain_answer_fall(void)
         return;
     sa_cpu_cache_drain(-1);
     sa_transfer_flush();
+    sa_page_heap_release(&sa_page_heap_sampled, PTRDIFF_MAX);
 }
 
 void sa_maintenance_poll(uint64_t now)

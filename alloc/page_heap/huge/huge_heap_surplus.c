@@ -132,18 +132,24 @@ SA_RARE bool sa_huge_heap_fell_most(const struct sa_huge_heap *h)
     return lost >= LARGE_FALL && lost / 4 >= h->in_use_pages;
 }
 
-/*
- * It ends at half of what begins it: a span that comes and goes does not begin it again. Each time
- * half of what was in use is freed, caches are emptied once more, down to SPARE_PAGES. Objects of
- * many classes have gone to them since, each of which may keep a page of its own.
- */
+/* When caches are emptied once more: when half of what was in use is freed, then 1/8. Objects of
+ * many classes have gone to them since, each of which may keep a span of its own. They are few, but
+ * at the end nothing else is left. */
+SA_RARE static size_t heap_told_next(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
+{
+    return h->told > 4 * SPARE_PAGES ? h->told / 2 : h->told / 8 * 7;
+}
+
+/* It ends at half of what begins it: a span that comes and goes does not begin it again. Caches are
+ * not emptied for less than SPARE_PAGES / 2. */
 SA_RARE void sa_huge_heap_note_fall(struct sa_huge_heap *h)
 {
     bool falls = sa_load_relaxed(&sa_page_heap_fall) != SA_FALL_NONE;
     size_t lost = h->all_falls <= FALLS + 1 ? (falls ? 2 : 1) * heap_lost(h) : 0;
     bool fell = lost >= LARGE_FALL && lost >= h->in_use_pages;
 
-    if (SA_LIKELY(fell ? falls && sa_max(h->in_use_pages, SPARE_PAGES) > h->told / 2 : !falls))
+    if (SA_LIKELY(fell ? falls && sa_max(h->in_use_pages, SPARE_PAGES / 2) > heap_told_next(h)
+                       : !falls))
         return;
     sa_store_relaxed(&sa_page_heap_fall, fell ? SA_FALL_BEGUN : SA_FALL_NONE);
     h->told = h->in_use_pages;

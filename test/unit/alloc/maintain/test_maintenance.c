@@ -371,6 +371,29 @@ static void test_maintain_relieves_pressure(void **state)
     assert_true(after.pressure_bytes - before.pressure_bytes > MIB);
 }
 
+/* The first slow path after most of the heap was freed empties the caches, and has the heap of
+ * sampled blocks release what is free. */
+static void test_maintain_answers_a_fall(void **state)
+{
+    struct sa_page_heap_stats sampled;
+    struct sa_span *span =
+        sa_page_heap_alloc(&sa_page_heap_sampled, 4 * MIB >> SA_PAGE_SHIFT, 1, SA_PAGES_ANY);
+    void *p;
+
+    (void)state;
+    assert_non_null(span);
+    sa_page_heap_free(&sa_page_heap_sampled, span, false);
+    sa_page_heap_stats(&sa_page_heap_sampled, &sampled);
+    assert_true(sampled.backed_bytes >= 4 * MIB);
+    sa_page_heap_fall = SA_FALL_BEGUN;
+    p = sa_front_alloc(MIB, 1, false);
+    assert_int_equal(sa_page_heap_fall, SA_FALL_ANSWERED);
+    sa_page_heap_stats(&sa_page_heap_sampled, &sampled);
+    assert_int_equal(sampled.backed_bytes, 0);
+    sa_page_heap_fall = SA_FALL_NONE;
+    sa_front_free(p);
+}
+
 static void poll_in_thread(int index, void *arg)
 {
     (void)arg;
@@ -408,6 +431,7 @@ int main(void)
         cmocka_unit_test(test_maintain_watches_for_idleness),
         cmocka_unit_test(test_maintain_wakes_who_sleeps),
         cmocka_unit_test(test_maintain_relieves_pressure),
+        cmocka_unit_test(test_maintain_answers_a_fall),
         cmocka_unit_test(test_maintain_runs_in_any_thread),
     };
 

@@ -273,12 +273,12 @@ static size_t until_told(struct sa_span **of, size_t most)
     return given;
 }
 
-/* They are told again each time that half of what was in use then is freed, from 8 MiB on. What
- * comes back meanwhile is not freed twice. */
+/* They are told again each time that half of what was in use then is freed, or 1/8 of 32 MiB and
+ * less, from 4 MiB on. What comes back meanwhile is not freed twice. */
 static void in_steps(void *unused)
 {
     enum { ALL = 512 * PAGES_MIB, MORE = 7 * PAGES_MIB };
-    size_t given = 0;
+    size_t given = 0, left, next;
 
     (void)unused;
     spans_begin();
@@ -286,10 +286,11 @@ static void in_steps(void *unused)
     while (sa_page_heap_fall == SA_FALL_NONE)
         spans_give(spans + given++, 1);
     assert_int_equal(given, ALL / 2);
-    for (size_t left = 256; left > 8; left /= 2) {
-        assert_int_equal(until_told(spans + given, left / 2 * PAGES_MIB), left / 2 * PAGES_MIB);
-        given += left / 2 * PAGES_MIB;
-        if (left == 256) {
+    for (left = ALL - given; left / 8 * 7 >= 4 * PAGES_MIB; left = next) {
+        next = left > 32 * PAGES_MIB ? left / 2 : left / 8 * 7;
+        assert_int_equal(until_told(spans + given, left - next), left - next);
+        given += left - next;
+        if (left == ALL / 2) {
             sa_page_heap_fall = SA_FALL_ANSWERED;
             spans_take(live, MORE, 1);
             spans_give(live, MORE);
