@@ -150,15 +150,17 @@ static void test_full_spans(void **state)
     end();
 }
 
-/* Objects of a kernel page and a quarter. Half of them are free. */
+/* Objects of a kernel page and a quarter, on full spans. Half of them are free. */
 static void test_long_objects(void **state)
 {
     size_t size = sa_vm.page_bytes + sa_vm.page_bytes / 4;
+    unsigned cls = sa_size_class_find(size);
+    size_t span = sa_size_classes.of[cls].size * sa_size_classes.of[cls].objects;
 
     (void)state;
     if (size > SA_MIXED_MAX)
         TEST_SKIP("objects of mixed spans are shorter");
-    leave(sa_size_class_find(size), 12 * MIB, 2);
+    leave(cls, 12 * MIB / span * span, 2);
     set_limit(SA_LIMIT_SOFT, 1);
     assert_int_equal(converted(), 0);
     end();
