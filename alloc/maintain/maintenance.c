@@ -83,6 +83,9 @@
 #define MAINTAIN_SLICE_BYTES (64ul << 20)
 #define MAINTAIN_UNMAP_BYTES (2ul << 20)
 
+/* What the heap of sampled blocks releases after a fall: as much as it keeps beside few blocks. */
+#define MAINTAIN_FALL_BYTES (8ul << 20)
+
 static SA_START_DATA struct {
     struct sa_lock lock;
     /* Atomic, relaxed; written by passes, and to request the thread: nothing is due before. */
@@ -234,8 +237,8 @@ SA_RARE static void maintain_drain_for_mixed(void)
         sa_cpu_cache_drain(-1);
 }
 
-/* Empties the caches, because most of the heap was freed. The heap of samples releases by time
- * only, and the samples of what was freed have left it free pages. */
+/* Empties the caches, because most of the heap was freed. The samples of what was freed have left
+ * the heap of sampled blocks free pages, as many as it may keep. */
 SA_RARE SA_NOINLINE static void maintain_answer_fall(void)
 {
     unsigned char begun = SA_FALL_BEGUN;
@@ -244,7 +247,7 @@ SA_RARE SA_NOINLINE static void maintain_answer_fall(void)
         return;
     sa_cpu_cache_drain(-1);
     sa_transfer_flush();
-    sa_page_heap_release(&sa_page_heap_sampled, PTRDIFF_MAX);
+    sa_page_heap_release(&sa_page_heap_sampled, MAINTAIN_FALL_BYTES);
 }
 
 void sa_maintenance_poll(uint64_t now)

@@ -58,7 +58,7 @@
 
 size_t sa_central_mix_unshaken, sa_central_mix_shakes;
 
-/* A span is sparse if at most 1/3 of its objects are in use. */
+/* A span is sparse if at most 1/3 of its objects are in use, as far as the lists tell. */
 #define SPARSE_FRACTION 3
 /* If memory is strained, also if 1/8 of its objects are free. */
 #define ROOM_FRACTION 8

@@ -54,7 +54,7 @@ extern unsigned char sa_page_heap_swings;
 /* Whether most of the ordinary heap was freed within the last second: caches then keep few objects,
  * because each may keep a page of its own. Atomic, relaxed. The heap begins and ends it, under its
  * lock. Maintenance turns SA_FALL_BEGUN into SA_FALL_ANSWERED when it has emptied the caches. The
- * heap begins it again each time that half of what was in use then is freed. */
+ * heap begins it again as more is freed (huge_heap_surplus.c). */
 enum sa_fall { SA_FALL_NONE, SA_FALL_BEGUN, SA_FALL_ANSWERED };
 
 extern unsigned char sa_page_heap_fall;

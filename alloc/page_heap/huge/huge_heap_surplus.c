@@ -132,16 +132,16 @@ SA_RARE bool sa_huge_heap_fell_most(const struct sa_huge_heap *h)
     return lost >= LARGE_FALL && lost / 4 >= h->in_use_pages;
 }
 
-/* When caches are emptied once more: when half of what was in use is freed, then 1/8. Objects of
- * many classes have gone to them since, each of which may keep a span of its own. They are few, but
- * at the end nothing else is left. */
+/* The pages in use at which caches are emptied once more: half of what it was, or 7/8 from 32 MiB
+ * down. Objects of many classes have gone to them since, each of which may keep a span of its own.
+ * They are few, but at the end nothing else is left. */
 SA_RARE static size_t heap_told_next(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
-    return h->told > 4 * SPARE_PAGES ? h->told / 2 : h->told / 8 * 7;
+    return sa_max(h->told / 2, sa_min(h->told, 4 * SPARE_PAGES) / 8 * 7);
 }
 
-/* It ends at half of what begins it: a span that comes and goes does not begin it again. Caches are
- * not emptied for less than SPARE_PAGES / 2. */
+/* It ends at half of what begins it: a span that comes and goes does not begin it again. Once less
+ * than SPARE_PAGES / 2 are in use, caches are not emptied any more. */
 SA_RARE void sa_huge_heap_note_fall(struct sa_huge_heap *h)
 {
     bool falls = sa_load_relaxed(&sa_page_heap_fall) != SA_FALL_NONE;

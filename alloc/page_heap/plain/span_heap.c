@@ -18,7 +18,7 @@
  *
  * Free backed pages beyond a bound are released at once (heap_surplus), so that a program that
  * frees everything and then makes no further call shrinks. sa_page_heap_tick releases the others
- * while they stay unneeded.
+ * while they stay unneeded, and maintenance does when most of the ordinary heap was freed.
  */
 #include "alloc/page_heap/plain/span_heap.h"
 

@@ -32,7 +32,7 @@ struct sa_span_heap {
     size_t empty_pages SA_LOCKED; /* of spans in use: unbacked */
     size_t low_water SA_LOCKED;   /* least backed pages since the last tick */
     uint64_t now_ns SA_LOCKED;
-    bool refused SA_LOCKED; /* the kernel refused to release memory: only ticks try again */
+    bool refused SA_LOCKED; /* the kernel refused to release memory: frees do not try again */
     struct sa_page_heap_stats stats SA_LOCKED; /* the counters; sizes are filled in on request */
     struct sa_free_lists backed SA_LOCKED, released SA_LOCKED;
     struct sa_span *recent SA_LOCKED; /* freed last, in no list: span_heap.c; NULL: none */

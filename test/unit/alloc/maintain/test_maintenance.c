@@ -371,8 +371,8 @@ static void test_maintain_relieves_pressure(void **state)
     assert_true(after.pressure_bytes - before.pressure_bytes > MIB);
 }
 
-/* The first slow path after most of the heap was freed empties the caches, and has the heap of
- * sampled blocks release what is free. */
+/* In the first slow path after most of the heap was freed, the heap of sampled blocks releases what
+ * is free. */
 static void test_maintain_answers_a_fall(void **state)
 {
     struct sa_page_heap_stats sampled;

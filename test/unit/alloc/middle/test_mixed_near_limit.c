@@ -2,7 +2,7 @@
 /*
  * Which spans become mixed when memory in use is near a limit: half-full ones of short objects,
  * also those of which pages went back, and also if the sparsest class has none to give; no span of
- * longer objects; and none of these far from the limit.
+ * longer objects that is not sparse; and none of these far from the limit.
  */
 #include "alloc/middle/mixed_spans.h"
 
@@ -150,7 +150,7 @@ static void test_full_spans(void **state)
     end();
 }
 
-/* Objects of a kernel page and a quarter, on full spans. Half of them are free. */
+/* Objects of a kernel page and a quarter, on full spans, of which each third is free. */
 static void test_long_objects(void **state)
 {
     size_t size = sa_vm.page_bytes + sa_vm.page_bytes / 4;
@@ -160,7 +160,10 @@ static void test_long_objects(void **state)
     (void)state;
     if (size > SA_MIXED_MAX)
         TEST_SKIP("objects of mixed spans are shorter");
-    leave(cls, 12 * MIB / span * span, 2);
+    take(cls, 18 * MIB / span * sa_size_classes.of[cls].objects);
+    for (size_t i = count; i-- > 0;)
+        if (i % 3 == 0)
+            give(i);
     set_limit(SA_LIMIT_SOFT, 1);
     assert_int_equal(converted(), 0);
     end();

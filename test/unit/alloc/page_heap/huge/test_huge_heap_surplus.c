@@ -273,24 +273,24 @@ static size_t until_told(struct sa_span **of, size_t most)
     return given;
 }
 
-/* They are told again each time that half of what was in use then is freed, or 1/8 of 32 MiB and
- * less, from 4 MiB on. What comes back meanwhile is not freed twice. */
-static void in_steps(void *unused)
+/* They are told again each time that what is in use falls to half, and from 32 MiB down to 4 MiB by
+ * 1/8. What comes back meanwhile is not freed twice. */
+static void in_steps(void *whole)
 {
-    enum { ALL = 512 * PAGES_MIB, MORE = 7 * PAGES_MIB };
-    size_t given = 0, left, next;
+    enum { MORE = 7 * PAGES_MIB };
+    size_t all = *(const size_t *)whole, first = all - sa_max(all / 2, 88 * PAGES_MIB), left, next;
+    size_t given = 0;
 
-    (void)unused;
     spans_begin();
-    spans_take(spans, ALL, 1);
+    spans_take(spans, all, 1);
     while (sa_page_heap_fall == SA_FALL_NONE)
         spans_give(spans + given++, 1);
-    assert_int_equal(given, ALL / 2);
-    for (left = ALL - given; left / 8 * 7 >= 4 * PAGES_MIB; left = next) {
-        next = left > 32 * PAGES_MIB ? left / 2 : left / 8 * 7;
+    assert_int_equal(given, all - first);
+    for (left = first; left / 8 * 7 >= 4 * PAGES_MIB; left = next) {
+        next = sa_max(left / 2, sa_min(left, 32 * PAGES_MIB) / 8 * 7);
         assert_int_equal(until_told(spans + given, left - next), left - next);
         given += left - next;
-        if (left == ALL / 2) {
+        if (left == first) {
             sa_page_heap_fall = SA_FALL_ANSWERED;
             spans_take(live, MORE, 1);
             spans_give(live, MORE);
@@ -298,7 +298,7 @@ static void in_steps(void *unused)
         }
     }
     sa_page_heap_fall = SA_FALL_ANSWERED;
-    spans_give(spans + given, ALL - given);
+    spans_give(spans + given, all - given);
     assert_int_equal(sa_page_heap_fall, SA_FALL_ANSWERED);
 }
 
@@ -325,11 +325,13 @@ static void often(void *fall)
 static void test_caches_are_told_of_falls(void **state)
 {
     static const size_t falls[] = {STAYS + 4 * PAGES_MIB, FALL};
+    static const size_t wholes[] = {512 * PAGES_MIB, 121 * PAGES_MIB, 132 * PAGES_MIB};
 
     (void)state;
     test_child_passes(seldom, NULL);
     test_child_passes(at_the_bound, NULL);
-    test_child_passes(in_steps, NULL);
+    for (size_t i = 0; i < TEST_COUNT(wholes); i++)
+        test_child_passes(in_steps, (void *)&wholes[i]);
     for (size_t i = 0; i < TEST_COUNT(falls); i++)
         test_child_passes(often, (void *)&falls[i]);
 }
