@@ -83,7 +83,7 @@
 #define MAINTAIN_SLICE_BYTES (64ul << 20)
 #define MAINTAIN_UNMAP_BYTES (2ul << 20)
 
-/* What the heap of sampled blocks releases after a fall: as much as it keeps beside few blocks. */
+/* The most that the heap of sampled blocks releases after a fall: a free run is a system call. */
 #define MAINTAIN_FALL_BYTES (8ul << 20)
 
 static SA_START_DATA struct {
