@@ -2,6 +2,7 @@
 /* Whole writes, and small files of /proc; see io.h. */
 #include "tool/base/io.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +24,42 @@ int sa_io_write_all(int fd, const void *data, size_t bytes)
         }
     }
     return 0;
+}
+
+bool sa_io_has_ended(pid_t tid)
+{
+    char text[1024], *end, state;
+
+    end = sa_io_read_proc(tid, "stat", text, sizeof(text)) ? strrchr(text, ')') : NULL;
+    return !end || sscanf(end + 1, " %c", &state) != 1 || state == 'Z' || state == 'X';
+}
+
+pid_t sa_io_living(pid_t pid)
+{
+    char path[SA_PROC_PATH];
+    struct dirent *entry;
+    pid_t found = 0;
+    DIR *tasks;
+
+    if (!sa_io_has_ended(pid))
+        return pid;
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+    tasks = opendir(path);
+    while (tasks && !found && (entry = readdir(tasks))) {
+        pid_t tid = atoi(entry->d_name);
+
+        if (tid > 0 && !sa_io_has_ended(tid))
+            found = tid;
+    }
+    if (tasks)
+        closedir(tasks);
+    return found ? found : pid;
+}
+
+const char *sa_io_proc_path(char ret[SA_PROC_PATH], pid_t pid, const char *name)
+{
+    snprintf(ret, SA_PROC_PATH, "/proc/%d/%s", (int)sa_io_living(pid), name);
+    return ret;
 }
 
 bool sa_io_read_proc(pid_t pid, const char *name, char *ret, size_t cap)

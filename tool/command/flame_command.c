@@ -3,6 +3,7 @@
 #include "tool/command/command.h"
 
 #include "tool/base/error.h"
+#include "tool/base/io.h"
 #include "tool/page/flame.h"
 #include "tool/reading/pace.h"
 #include "tool/target/target.h"
@@ -40,7 +41,7 @@ static bool write_time_line(const char *what, const struct options *o, const cha
     struct sa_moments *m = calloc(1, sizeof(*m));
     struct sa_pace pace = sa_pace_begin(o->every);
     pid_t pid = (pid_t)atoi(what);
-    char root[64];
+    char root[SA_PROC_PATH];
 
     if (!m) {
         sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the time line");
@@ -50,7 +51,7 @@ static bool write_time_line(const char *what, const struct options *o, const cha
         sa_pace_wait(&pace);
     if (m->count)
         e->code = SA_EXIT_DONE; /* the process has ended */
-    snprintf(root, sizeof(root), "/proc/%d/root", (int)pid);
+    sa_io_proc_path(root, pid, "root");
     if (!e->code)
         sa_flame_write_moments(m, sa_moments_are_live(m) ? root : NULL, o->metric, what, page, e);
     sa_moments_free(m);

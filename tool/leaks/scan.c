@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Long ranges of memory; see scan.h. */
 #include "tool/leaks/scan.h"
+#include "tool/base/io.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,17 +16,15 @@
 
 bool sa_scan_open(struct sa_scan *s, struct sa_target *t)
 {
-    char path[64];
+    char path[SA_PROC_PATH];
 
     memset(s, 0, sizeof(*s));
     s->target = t;
     s->pages = -1;
     s->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
     s->words = malloc(SA_SCAN_BYTES);
-    if (t->live) {
-        snprintf(path, sizeof(path), "/proc/%d/pagemap", t->pid);
-        s->pages = open(path, O_RDONLY | O_CLOEXEC);
-    }
+    if (t->live)
+        s->pages = open(sa_io_proc_path(path, t->pid, "pagemap"), O_RDONLY | O_CLOEXEC);
     return s->words != NULL;
 }
 

@@ -3,6 +3,7 @@
  * it, and its profile.proto parsed as one of a file. */
 #include "tool/reading/input.h"
 
+#include "tool/base/io.h"
 #include "tool/reading/output.h"
 #include "tool/reading/reading.h"
 #include "tool/symbol/add_lines.h"
@@ -65,7 +66,7 @@ bool sa_input_add_lines(struct sa_profile_file *file, const char *root, struct s
 bool sa_input_read(struct sa_profile_file *ret, const char *what, struct sa_error *e)
 {
     struct sa_reading r;
-    char root[64] = "";
+    char root[SA_PROC_PATH] = "";
     bool fine;
 
     if (!sa_target_is_process(what) && !is_core(what))
@@ -74,7 +75,7 @@ bool sa_input_read(struct sa_profile_file *ret, const char *what, struct sa_erro
         return false;
     /* A process may have its files elsewhere, in a container. */
     if (r.target.live)
-        snprintf(root, sizeof(root), "/proc/%d/root", (int)r.target.pid);
+        sa_io_proc_path(root, r.target.pid, "root");
     fine = read_target(ret, &r, e);
     sa_reading_close(&r);
     return fine && sa_input_add_lines(ret, *root ? root : NULL, e);

@@ -3,6 +3,7 @@
  * which outlive a reading; names are looked up once, at the end. */
 #include "tool/reading/moments.h"
 
+#include "tool/base/io.h"
 #include "tool/base/time.h"
 #include "tool/reading/input.h"
 #include "tool/reading/output.h"
@@ -95,10 +96,9 @@ static bool take_mappings(struct sa_moments *m, const struct sa_reading *r)
 
 bool sa_moments_are_live(const struct sa_moments *m)
 {
-    char path[64];
+    char path[SA_PROC_PATH];
 
-    snprintf(path, sizeof(path), "/proc/%d/root", m->pid);
-    return m->pid > 0 && access(path, F_OK) == 0;
+    return m->pid > 0 && access(sa_io_proc_path(path, m->pid, "root"), F_OK) == 0;
 }
 
 static bool take_rows(struct sa_moments *m, const struct sa_outside_profile *p)

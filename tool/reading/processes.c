@@ -29,7 +29,8 @@ void sa_process_read(pid_t pid, struct sa_process *ret)
 
     *ret = (struct sa_process){.pid = pid};
     sa_process_read_name(pid, ret->name);
-    if (sa_io_read_proc(pid, "statm", text, sizeof(text)) && sscanf(text, "%*s %lu", &pages) == 1)
+    if (sa_io_read_proc(sa_io_living(pid), "statm", text, sizeof(text)) &&
+        sscanf(text, "%*s %lu", &pages) == 1)
         ret->resident = pages * (size_t)sysconf(_SC_PAGESIZE);
     ret->started = sa_io_started(pid);
 }

@@ -6,6 +6,7 @@
 #include "sampling/guard/guarded.h"
 #include "sampling/record/thread_name.h"
 #include "sampling/snapshot/residency.h"
+#include "tool/base/io.h"
 #include "tool/base/time.h"
 #include "tool/samples/peak.h"
 #include "tool/samples/rates.h"
@@ -135,7 +136,7 @@ static void add_rows(struct sa_outside_profile *p)
 /* Opens what the kernel tells of the pages of the target; it tells the owner and root. */
 static bool open_pages(const struct sa_target *t, size_t ranges, struct sa_residency *ret)
 {
-    char path[64];
+    char path[SA_PROC_PATH];
 
     if (!t->live)
         return false;
@@ -144,10 +145,8 @@ static bool open_pages(const struct sa_target *t, size_t ranges, struct sa_resid
         close(ret->fd);
     if (ret->memory >= 0)
         close(ret->memory);
-    snprintf(path, sizeof(path), "/proc/%d/pagemap", t->pid);
-    ret->fd = open(path, O_RDONLY | O_CLOEXEC);
-    snprintf(path, sizeof(path), "/proc/%d/mem", t->pid);
-    ret->memory = open(path, O_RDONLY | O_CLOEXEC);
+    ret->fd = open(sa_io_proc_path(path, t->pid, "pagemap"), O_RDONLY | O_CLOEXEC);
+    ret->memory = open(sa_io_proc_path(path, t->pid, "mem"), O_RDONLY | O_CLOEXEC);
     ret->knows &= ret->fd < 0       ? 0
                   : ret->memory < 0 ? SA_KNOWS_PAGES
                                     : SA_KNOWS_PAGES | SA_KNOWS_ZERO;

@@ -43,11 +43,10 @@ static struct sa_snapshot_subject subject;
 static void read_memory(const struct sa_target *t)
 {
     unsigned long size = 0, resident = 0;
-    char path[64];
+    char path[SA_PROC_PATH];
     FILE *f;
 
-    snprintf(path, sizeof(path), "/proc/%d/statm", t->pid);
-    f = t->live ? fopen(path, "re") : NULL;
+    f = t->live ? fopen(sa_io_proc_path(path, t->pid, "statm"), "re") : NULL;
     if (!f)
         return;
     if (fscanf(f, "%lu %lu", &size, &resident) == 2) {
@@ -86,7 +85,7 @@ static void read_subject(struct sa_target *t,
     read_memory(t);
     read_version(t, table);
     if (t->live)
-        (void)sched_getaffinity(t->pid, sizeof(subject.cpus), (cpu_set_t *)subject.cpus);
+        (void)sched_getaffinity(t->thread, sizeof(subject.cpus), (cpu_set_t *)subject.cpus);
     sa_snapshot_subject = &subject;
 }
 

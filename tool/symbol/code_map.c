@@ -104,7 +104,7 @@ static int64_t started_ns(pid_t pid)
 
 bool sa_code_map_of_process(struct sa_code_map *map, pid_t pid)
 {
-    char path[96];
+    char path[SA_PROC_PATH];
     struct stat status;
     long own;
 
@@ -113,8 +113,7 @@ bool sa_code_map_of_process(struct sa_code_map *map, pid_t pid)
     if (stat(path, &status) != 0)
         return false;
     own = sa_io_own_pid(pid);
-    snprintf(path, sizeof(path), "/proc/%d/root", (int)pid);
-    return read_map(map, path, own ? own : pid,
+    return read_map(map, sa_io_proc_path(path, pid, "root"), own ? own : pid,
                     &(struct owner){status.st_uid, started_ns(pid) - SLACK_NS, INT64_MAX});
 }
 

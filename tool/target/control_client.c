@@ -31,11 +31,11 @@
 static bool enter_network(pid_t pid, struct sa_error *e)
 {
     struct stat ours, theirs;
-    char path[64];
+    char path[SA_PROC_PATH];
     bool fine;
     int fd;
 
-    snprintf(path, sizeof(path), "/proc/%d/ns/net", (int)pid);
+    sa_io_proc_path(path, pid, "ns/net");
     if (stat(path, &theirs) != 0 || stat("/proc/self/ns/net", &ours) != 0 ||
         (ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev))
         return true;

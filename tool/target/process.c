@@ -5,6 +5,7 @@
  */
 #include "tool/target/target.h"
 
+#include "tool/base/io.h"
 #include "tool/base/time.h"
 #include "tool/target/refusal.h"
 
@@ -19,11 +20,17 @@
 #include <time.h>
 #include <unistd.h>
 
+/* The thread through which the process is read may end while others go on. */
 static bool process_read(struct sa_target *t, uint64_t address, void *buffer, size_t bytes)
 {
     struct iovec here = {buffer, bytes}, there = {(void *)(uintptr_t)address, bytes};
+    ssize_t n = process_vm_readv(t->thread, &here, 1, &there, 1, 0);
 
-    return process_vm_readv(t->pid, &here, 1, &there, 1, 0) == (ssize_t)bytes;
+    if (n < 0 && errno == ESRCH) {
+        t->thread = sa_io_living(t->pid);
+        n = process_vm_readv(t->thread, &here, 1, &there, 1, 0);
+    }
+    return n == (ssize_t)bytes;
 }
 
 /* A file that was deleted or replaced, or that has another name in the process's own file system,
@@ -32,11 +39,11 @@ static bool process_file(struct sa_target *t, const struct sa_row *row, char *re
 {
     const char *path = sa_target_path(t, row);
 
-    snprintf(ret, cap, "/proc/%d/map_files/%llx-%llx", t->pid, (unsigned long long)row->start,
+    snprintf(ret, cap, "/proc/%d/map_files/%llx-%llx", t->thread, (unsigned long long)row->start,
              (unsigned long long)row->end);
     if (access(ret, R_OK) == 0)
         return true;
-    if (snprintf(ret, cap, "/proc/%d/root%s", t->pid, path) < (int)cap && access(ret, R_OK) == 0)
+    if (snprintf(ret, cap, "/proc/%d/root%s", t->thread, path) < (int)cap && access(ret, R_OK) == 0)
         return true;
     /* The process has ended meanwhile: its file is most likely the one of that name. */
     return kill(t->pid, 0) != 0 && errno == ESRCH && snprintf(ret, cap, "%s", path) < (int)cap &&
@@ -99,7 +106,7 @@ static bool read_maps(struct sa_target *t, struct sa_error *e)
     bool fine = true;
     FILE *f;
 
-    snprintf(path, sizeof(path), "/proc/%d/maps", t->pid);
+    snprintf(path, sizeof(path), "/proc/%d/maps", t->thread);
     f = fopen(path, "re");
     if (!f) {
         sa_refusal_explain(t->pid, errno, e);
@@ -125,7 +132,7 @@ static void read_auxiliary(struct sa_target *t)
     ssize_t n;
     int fd;
 
-    snprintf(path, sizeof(path), "/proc/%d/auxv", t->pid);
+    snprintf(path, sizeof(path), "/proc/%d/auxv", t->thread);
     fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return;
@@ -152,6 +159,7 @@ bool sa_target_open_process(struct sa_target *t, pid_t pid, struct sa_error *e)
     memset(t, 0, sizeof(*t));
     t->kind = &process_kind;
     t->pid = pid;
+    t->thread = sa_io_living(pid);
     t->live = true;
     t->time_ns = sa_time_ns(CLOCK_REALTIME);
     if (!read_maps(t, e)) {

@@ -2,6 +2,7 @@
 /* Stopping a process; see stop.h. */
 #include "tool/target/stop.h"
 
+#include "tool/base/io.h"
 #include "tool/target/refusal.h"
 
 #include <dirent.h>
@@ -37,14 +38,15 @@ static bool add_thread(struct sa_target_stop *stop, pid_t thread)
     return true;
 }
 
-/* Stops a thread; one that has ended meanwhile is none. */
+/* Stops a thread. One that has ended meanwhile is none. The first thread is listed until the
+ * process ends, and the kernel refuses to trace it once it has ended. */
 static bool stop_thread(struct sa_target_stop *stop, pid_t thread, int *ret_error)
 {
     int status;
 
     *ret_error = 0;
     if (ptrace(PTRACE_SEIZE, thread, NULL, NULL) != 0) {
-        *ret_error = errno == ESRCH ? 0 : errno;
+        *ret_error = errno == ESRCH || sa_io_has_ended(thread) ? 0 : errno;
         return *ret_error == 0;
     }
     if (ptrace(PTRACE_INTERRUPT, thread, NULL, NULL) != 0)
@@ -62,6 +64,7 @@ static int stop_round(struct sa_target_stop *stop, pid_t pid, int *ret_error)
 {
     char path[64];
     struct dirent *entry;
+    size_t ended = 0;
     int any = 0;
     DIR *tasks;
 
@@ -72,12 +75,21 @@ static int stop_round(struct sa_target_stop *stop, pid_t pid, int *ret_error)
         return -1;
     while (any >= 0 && (entry = readdir(tasks))) {
         pid_t thread = atoi(entry->d_name);
+        size_t before = stop->count;
 
         if (thread <= 0 || has_thread(stop, thread))
             continue;
-        any = stop_thread(stop, thread, ret_error) ? 1 : -1;
+        if (!stop_thread(stop, thread, ret_error))
+            any = -1;
+        else if (stop->count > before)
+            any = 1;
+        else
+            ended++;
     }
     closedir(tasks);
+    if (any == 0 && ended != stop->ended)
+        any = 1;
+    stop->ended = ended;
     return any;
 }
 

@@ -15,6 +15,7 @@
 struct sa_target_stop {
     pid_t *threads; /* that are stopped */
     size_t count, cap;
+    size_t ended; /* threads that the kernel lists, as it does the first one, though they ended */
 };
 
 bool sa_stop_begin(struct sa_target_stop *stop, pid_t pid, struct sa_error *e);

@@ -59,6 +59,7 @@ struct sa_target_kind {
 struct sa_target {
     const struct sa_target_kind *kind;
     pid_t pid;       /* of the process, as its reader knows it; 0: not known */
+    pid_t thread;    /* of a process: the thread through which it is read (sa_io_living) */
     bool live;       /* a process */
     int64_t time_ns; /* when the memory was as it is, since 1970 */
     struct sa_row *rows;
