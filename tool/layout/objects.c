@@ -12,6 +12,7 @@
 #define HEADERS_MAX 64   /* program headers of an object */
 #define FIRST_BYTES 4096 /* of an object, read at once; no mapping is smaller */
 #define NOTES_BYTES 8192 /* of an object's notes, looked at */
+#define COPIES_MAX  8    /* areas before the data of an object in which its headers may lie */
 #define NOTE_NAME   "salloc"
 #define DELETED     " (deleted)" /* as the kernel says it */
 
@@ -61,23 +62,105 @@ static bool read_headers(struct sa_target *t, uint64_t at, struct headers *ret)
     return true;
 }
 
-/*
- * Whether the object is loaded here, rather than only mapped as a file: its code is where its
- * headers say.
- */
-static bool is_loaded(const struct sa_target *t, const struct headers *h, const char *path)
+/* Whether a mapping is of a file, and has this place of it at this address. */
+static bool is_of_file(const struct sa_row *row, uint64_t address, uint64_t offset,
+                       const struct sa_target *t)
 {
+    return row && sa_target_path(t, row)[0] == '/' &&
+           row->offset + (address - row->start) == offset;
+}
+
+/* The mapping of the file that the object was loaded from. Its code, and its headers with it, may
+ * have been copied to other memory; that of its data is asked first. NULL: there is none. */
+static const struct sa_row *find_file(const struct sa_target *t, const struct headers *h)
+{
+    const struct sa_row *found = NULL;
+    unsigned loads = 0;
+
     for (unsigned i = 0; i < h->count; i++) {
         const Elf64_Phdr *load = &h->header[i];
         const struct sa_row *row;
+
+        if (load->p_type != PT_LOAD || !load->p_filesz)
+            continue;
+        row = sa_target_row(t, h->base + load->p_vaddr);
+        if (is_of_file(row, h->base + load->p_vaddr, load->p_offset, t)) {
+            if (loads && !(load->p_flags & PF_X))
+                return row;
+            found = found ? found : row;
+        }
+        loads++;
+    }
+    return found;
+}
+
+/*
+ * Whether the object is loaded here, rather than only mapped as a file: where its headers say that
+ * its code is, code is, of the file itself or a copy of it. A copy counts only if the data is the
+ * file's. ret_row: a mapping of the file.
+ */
+static bool is_loaded(struct sa_target *t, const struct headers *h, const struct sa_row **ret_row)
+{
+    const struct sa_row *file = find_file(t, h);
+
+    *ret_row = file;
+    for (unsigned i = 0; file && i < h->count; i++) {
+        const Elf64_Phdr *load = &h->header[i];
         uint64_t start = h->base + load->p_vaddr;
+        const struct sa_row *row;
+        struct sa_area area;
 
         if (load->p_type != PT_LOAD || !(load->p_flags & PF_X))
             continue;
         row = sa_target_row(t, start);
-        return row && (row->access & SA_ACCESS_EXECUTE) &&
-               strcmp(sa_target_path(t, row), path) == 0 &&
-               row->offset + (start - row->start) == load->p_offset;
+        if (row && (row->access & SA_ACCESS_EXECUTE) && is_of_file(row, start, load->p_offset, t) &&
+            strcmp(sa_target_path(t, row), sa_target_path(t, file)) == 0)
+            return true;
+        return file->start > start &&
+               t->kind->area(t, sa_target_area_behind(t, start, &area), &area) &&
+               area.start <= start && (area.access & SA_ACCESS_EXECUTE);
+    }
+    return false;
+}
+
+/* Looks for the headers of an object, whose data a mapping is, in the memory before it. */
+static bool find_copied(struct sa_target *t, size_t i, struct headers *ret)
+{
+    const struct sa_row *row = &t->rows[i], *found;
+    const char *path = sa_target_path(t, row);
+    struct sa_area area;
+    size_t at = sa_target_area_behind(t, row->start, &area);
+
+    for (size_t left = COPIES_MAX; left && at && t->kind->area(t, at - 1, &area); left--, at--) {
+        if (strcmp(area.path, path) == 0)
+            return false;
+        if (read_headers(t, area.start, ret) && is_loaded(t, ret, &found) &&
+            strcmp(sa_target_path(t, found), path) == 0)
+            return true;
+    }
+    return false;
+}
+
+/*
+ * The next object whose first mapping of its file is number *i or a later one; *i becomes that of
+ * the mapping behind. ret_row: a mapping of its file. False: there is none.
+ */
+static bool next_object(struct sa_target *t, size_t *i, struct headers *ret,
+                        const struct sa_row **ret_row)
+{
+    while (*i < t->row_count) {
+        size_t at = (*i)++;
+        const struct sa_row *row = &t->rows[at];
+        const char *path = sa_target_path(t, row);
+
+        if (path[0] != '/')
+            continue;
+        if (!row->offset && read_headers(t, row->start, ret) && is_loaded(t, ret, ret_row) &&
+            strcmp(sa_target_path(t, *ret_row), path) == 0)
+            return true;
+        *ret_row = row;
+        if ((!at || strcmp(sa_target_path(t, row - 1), path) != 0) && find_copied(t, at, ret))
+            return true;
     }
     return false;
 }
@@ -174,18 +257,12 @@ static bool add_object(struct sa_target *t, const struct sa_row *row, const stru
 /* The objects of one kind: the program, or all others. */
 static bool add_objects(struct sa_target *t, bool program, struct sa_objects *o)
 {
+    const struct sa_row *row;
     struct headers h;
 
-    for (size_t i = 0; i < t->row_count; i++) {
-        const struct sa_row *row = &t->rows[i];
-        const char *path = sa_target_path(t, row);
-
-        if (row->offset || path[0] != '/' || !read_headers(t, row->start, &h) ||
-            (h.table == t->program_headers) != program || !is_loaded(t, &h, path))
-            continue;
-        if (!add_object(t, row, &h, o))
+    for (size_t i = 0; next_object(t, &i, &h, &row);)
+        if ((h.table == t->program_headers) == program && !add_object(t, row, &h, o))
             return false;
-    }
     if (!program && t->vdso && read_headers(t, t->vdso, &h))
         return add_object(t, NULL, &h, o);
     return true;
@@ -207,17 +284,12 @@ bool sa_objects_collect(struct sa_target *t, struct sa_objects *ret, struct sa_e
 void sa_objects_collect_notes(struct sa_target *t, struct sa_objects *ret)
 {
     struct sa_object unused = {.base = 0};
+    const struct sa_row *row;
     struct headers h;
 
     memset(ret, 0, sizeof(*ret));
-    for (size_t i = 0; i < t->row_count; i++) {
-        const struct sa_row *row = &t->rows[i];
-        const char *path = sa_target_path(t, row);
-
-        if (!row->offset && path[0] == '/' && read_headers(t, row->start, &h) &&
-            is_loaded(t, &h, path))
-            read_notes(t, &h, ret, &unused);
-    }
+    for (size_t i = 0; next_object(t, &i, &h, &row);)
+        read_notes(t, &h, ret, &unused);
 }
 
 void sa_objects_free(struct sa_objects *o)
