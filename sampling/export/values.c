@@ -4,6 +4,7 @@
 #include "sampling/export/values.h"
 
 #include "alloc/base/fatal.h"
+#include "alloc/base/rng.h"
 #include "alloc/base/sort.h"
 #include "sampling/estimate/rates.h"
 
@@ -17,12 +18,30 @@ static uint64_t rounded(double x)
     return x >= 1e18 ? (uint64_t)1e18 : x > 0 ? (uint64_t)(x + 0.5) : 0;
 }
 
+/*
+ * Rounds a number of blocks up or down, so that the result is right on average: a row of one sample
+ * with 1/p = 1.3 is 1 block in seven of ten rows and 2 in the others, where the nearest number
+ * would always be 1. The chance is a hash of where in the blocks the samples fell. These places
+ * carry no information about the number of samples (doc/sampling.md), and belong to the samples, so
+ * two readings of the same samples agree.
+ */
+static uint64_t rounded_blocks(double x, double places, double more)
+{
+    double whole = x < 1e18 ? (double)(uint64_t)x : 1e18;
+    uint64_t bits[2];
+
+    memcpy(&bits[0], &places, sizeof(places));
+    memcpy(&bits[1], &more, sizeof(more));
+    bits[0] = sa_rng_mix(sa_rng_mix(bits[0] + SA_RNG_STEP) + bits[1]);
+    return (uint64_t)whole + ((double)(bits[0] >> 11) * 0x1p-53 < x - whole && x < 1e18);
+}
+
 void sa_values_of_bucket(const struct sa_bucket *bucket, struct sa_values *ret)
 {
     double weight = 1 / bucket->key.p, bytes = weight * (double)bucket->key.allocated;
 
     SA_DCHECK(bucket->key.p > 0 && bucket->key.p <= 1);
-    ret->count = rounded((double)bucket->samples * weight);
+    ret->count = rounded_blocks((double)bucket->samples * weight, bucket->offsets, bucket->hits);
     ret->bytes = rounded((double)bucket->samples * bytes);
     ret->waste = rounded(bucket->waste * bytes);
     ret->resident = rounded(bucket->resident * weight);
@@ -42,7 +61,8 @@ uint64_t sa_values_unusual_samples(const struct sa_profile *profile, const struc
 void sa_values_of_total(const struct sa_total *total, struct sa_values *ret)
 {
     memset(ret, 0, sizeof(*ret));
-    ret->count = rounded(total->sums.count + (double)total->sums.certain);
+    ret->count = rounded_blocks(total->sums.count + (double)total->sums.certain,
+                                total->sums.offset_bytes, total->sums.hits_bytes);
     ret->bytes = rounded(total->sums.bytes + total->sums.certain_bytes);
 }
 

@@ -352,8 +352,12 @@ static struct sums sums_of_buckets(void)
 
     for (size_t i = 0; i < profile.bucket_count; i++) {
         double weight = 1 / buckets[i].key.p, bytes = weight * (double)buckets[i].key.allocated;
+        double blocks = (double)buckets[i].samples * weight;
+        struct sa_values v;
 
-        s.count += (uint64_t)((double)buckets[i].samples * weight + 0.5);
+        sa_values_of_bucket(&buckets[i], &v);
+        FUZZ_CHECK(fabs((double)v.count - blocks) < 1 + 1e-12 * blocks);
+        s.count += v.count;
         s.bytes += (uint64_t)((profile.type == SALLOC_PROFILE_FRAGMENTATION
                                    ? buckets[i].waste * bytes
                                    : (double)buckets[i].samples * bytes) +

@@ -75,6 +75,14 @@ static bool fits(double value, double each, double *ret)
            (off < 0 ? -off : off) <= 0.5 / each + samples * 1e-9;
 }
 
+/* Whether a number of blocks is an estimate, rounded up or down. */
+static bool is_rounded(double blocks, double estimate)
+{
+    double off = blocks - estimate;
+
+    return (off < 0 ? -off : off) < 1 + estimate * 1e-9;
+}
+
 bool sa_file_group(const struct sa_profile_file *file, uint32_t metric, uint32_t sample,
                    struct sa_group *ret)
 {
@@ -93,7 +101,7 @@ bool sa_file_group(const struct sa_profile_file *file, uint32_t metric, uint32_t
         t = -1 / sa_expm1(sa_log1p(-p) / a);
     if (!fits(space, a / p, &samples))
         return false;
-    if (blocks && !fits((double)file->values[s->value + metric], 1 / p, &samples))
+    if (blocks && !is_rounded((double)file->values[s->value + metric], samples / p))
         return false;
     *ret = (struct sa_group){
         .p = p, .interval = p < 1 ? t : 1, .allocated = a, .samples = (uint64_t)(samples + 0.5)};

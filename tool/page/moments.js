@@ -33,13 +33,14 @@ class Moments {
         }
     }
 
-    /* What the library's files have for so many samples of a row: rounded once. */
+    /* The estimate of so many samples of a row. Bytes are rounded as in the library's files;
+     * numbers of blocks, which may be small, are not. */
     valueOf(metric, row, samples) {
         const {data, metrics} = this.profile, at = 2 * data.block[row];
         const weight = 1 / data.blocks[at + 1];
 
-        return Math.floor(samples * (metrics[metric].kind === "blocks"
-            ? weight : weight * data.blocks[at]) + 0.5);
+        return metrics[metric].kind === "blocks"
+            ? samples * weight : Math.floor(samples * weight * data.blocks[at] + 0.5);
     }
 
     /* Makes the profile that of a moment. */

@@ -5,7 +5,10 @@
  */
 #include "sampling/export/values.h"
 
+#include "alloc/base/rng.h"
 #include "alloc/os/vm.h"
+#include "sampling/estimate/random_variates.h"
+#include "sampling/estimate/rates.h"
 #include "test/support/cmocka.h"
 #include "test/support/made_profile.h"
 
@@ -129,12 +132,117 @@ static void test_profile_public_buckets(void **state)
     assert_true(s.censored && !s.free_stack && s.same_thread == -1);
 }
 
+#define SEEDS 10000
+
+static struct sa_rate rate_of(double interval, double bytes)
+{
+    double p = sa_rate_probability(interval, bytes);
+
+    return (struct sa_rate){.p = p, .interval = interval, .log_fail = log1p(-p)};
+}
+
+/* Draws what a row of so many blocks has, of which each is sampled by itself. */
+static void draw_row(uint64_t *rng, const struct sa_rate *rate, double bytes, int blocks,
+                     struct sa_bucket *ret)
+{
+    *ret = (struct sa_bucket){
+        .key = {.p = rate->p, .interval = rate->interval, .allocated = (size_t)bytes}};
+    for (int i = 0; i < blocks; i++) {
+        double offset;
+
+        if (sa_variate_real(sa_rng_own(rng)) >= rate->p)
+            continue;
+        offset = sa_variate_offset(sa_rng_own(rng), rate, bytes);
+        ret->samples++;
+        ret->offsets += offset;
+        ret->hits += sa_variate_hits(rng, rate, bytes, offset);
+    }
+}
+
+/*
+ * Blocks are right on average. Rounding adds at most 1/2 to the standard deviation, so the mean of
+ * SEEDS rows of one sample is off by more than 0.02, four standard deviations, in one of 16,000
+ * tries; the seeds are fixed.
+ */
+static void test_blocks_are_unbiased(void **state)
+{
+    static const double sizes[] = {0.2, 0.45, 0.7, 1, 1.5, 3};
+
+    (void)state;
+    for (size_t k = 0; k < sizeof(sizes) / sizeof(*sizes); k++) {
+        double interval = 65536, bytes = floor(sizes[k] * interval), sum = 0;
+        uint64_t rng = 7 * k + 1, rows = 0;
+        struct sa_rate rate = rate_of(interval, bytes);
+
+        while (rows < SEEDS) {
+            struct sa_bucket row;
+            struct sa_values values;
+
+            draw_row(&rng, &rate, bytes, 1, &row);
+            sa_values_of_bucket(&row, &values);
+            sum += (double)values.count;
+            rows += row.samples;
+        }
+        assert_true(fabs(sum / SEEDS - 1 / rate.p) < 0.02);
+    }
+}
+
+/* 24 blocks of 1 MiB, each with a row of its own as they have several sizes, at 256 KiB: p = 0.98.
+ * The mean of 24 SEEDS rows has a standard error of 24 sqrt(0.02 + 1/4) / sqrt(24 SEEDS) < 0.026.
+ */
+static void test_single_blocks_add_up(void **state)
+{
+    double bytes = 1 << 20, sum = 0;
+    struct sa_rate rate = rate_of(1 << 18, bytes);
+    uint64_t rng = 1;
+
+    (void)state;
+    for (int i = 0; i < 24 * SEEDS; i++) {
+        struct sa_bucket row;
+        struct sa_values values;
+
+        draw_row(&rng, &rate, bytes, 1, &row);
+        sa_values_of_bucket(&row, &values);
+        sum += (double)values.count;
+    }
+    assert_true(fabs(sum / SEEDS - 24) < 4 * 0.026);
+}
+
+/* Two readings of the same samples agree, in whatever order they add them up. */
+static void test_readings_agree(void **state)
+{
+    struct sa_rate rate = rate_of(65536, 40000);
+    uint64_t rng = 3;
+
+    (void)state;
+    for (int i = 0; i < 1000; i++) {
+        struct sa_bucket part[8], forth = {.samples = 0}, back;
+        struct sa_values a, b;
+
+        for (int k = 0; k < 8; k++)
+            draw_row(&rng, &rate, 40000, 3, &part[k]);
+        forth.key = part[0].key;
+        back = forth;
+        for (int k = 0; k < 8; k++) {
+            forth.samples += part[k].samples;
+            forth.offsets += part[k].offsets;
+            forth.hits += part[k].hits;
+            back.samples += part[7 - k].samples;
+            back.offsets += part[7 - k].offsets;
+            back.hits += part[7 - k].hits;
+        }
+        sa_values_of_bucket(&forth, &a);
+        sa_values_of_bucket(&back, &b);
+        assert_int_equal(a.count, b.count);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values_add_up),
-        cmocka_unit_test(test_profile_sums),
-        cmocka_unit_test(test_profile_public_buckets),
+        cmocka_unit_test(test_values_add_up),          cmocka_unit_test(test_profile_sums),
+        cmocka_unit_test(test_profile_public_buckets), cmocka_unit_test(test_blocks_are_unbiased),
+        cmocka_unit_test(test_single_blocks_add_up),   cmocka_unit_test(test_readings_agree),
     };
 
     sa_vm_init();
