@@ -19,6 +19,7 @@
 #include "alloc/base/size_class.h"
 #include "alloc/front/block.h"
 #include "alloc/front/large.h"
+#include "alloc/front/slow_path.h"
 
 #include <string.h>
 
@@ -101,11 +102,19 @@ SA_EXPORT void dallocx(void *p, int flags __attribute__((unused)))
 }
 
 /* The size may be any from the requested one to what nallocx says. Large, sampled and guarded
- * blocks know only the first, so none is checked. */
-SA_EXPORT void sdallocx(void *p, size_t size __attribute__((unused)),
-                        int flags __attribute__((unused)))
+ * blocks know only the first, so that a size which rounds to the same is right. */
+SA_EXPORT void sdallocx(void *p, size_t size, int flags)
 {
-    sa_own_free(p);
+    size_t align = align_of(flags), usable;
+
+    if (sa_entry_free_aligned(p, sa_max(size, 1), align))
+        return;
+    usable = sa_front_size_if_ours(p);
+    if (!usable || nallocx(size, flags) == nallocx(usable, flags))
+        sa_own_free(p);
+    else
+        sa_entry_free_sized(p, size, align > SA_MIN_ALIGN ? align : 0,
+                            align > SA_MIN_ALIGN ? SALLOC_KIND_ALIGNED : SALLOC_KIND_MALLOC);
 }
 
 /* In the hardened mode, a program may use exactly what it asked for. */

@@ -13,7 +13,6 @@
 #include "alloc/base/bits.h"
 #include "alloc/front/fast_path.h"
 #include "alloc/front/slow_path.h"
-#include "alloc/middle/mixed_returns.h"
 #include "alloc/os/vm.h"
 
 #include <errno.h>
@@ -86,13 +85,6 @@ void sa_entry_delete(void *p, size_t align, sa_entry_kind kind)
 
 void sa_entry_free_sized(void *p, size_t size, size_t align, sa_entry_kind kind)
 {
-    /* What the fast path left because of its limit may still be freed by that of other frees. */
-    if (!align && size > SA_SMALL_MAX && !sa_load_relaxed(&sa_hot.sized_mid_limit)) {
-        sa_mixed_returns_sized();
-        if (sa_entry_free_aligned(p, size, 1))
-            return;
-    }
-
     struct sa_caller before = sa_entry_begin(SA_CALLER, kind | SA_CALLER_RBP(SA_CALLER));
     int saved = errno;
 

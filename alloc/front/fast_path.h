@@ -165,22 +165,34 @@ restart:
     return false;
 }
 
-/* Frees a block whose size the caller knows, without reading the page map. */
+/*
+ * Frees a block whose size the caller names. The size finds the class without waiting for the page
+ * map. The page map must name the same class, and the start check is that of sa_fast_free: so a
+ * wrong size, and a pointer that is no block, leave for the slow path.
+ */
 SA_INLINE void sa_fast_free_sized(enum sa_fast_for who, void *p, size_t size,
                                   sa_free_sized_slow *slow)
 {
     struct sa_hot *hot = &sa_hot;
+    uint64_t page;
     size_t cls;
 
     SA_OPAQUE(hot);
-    if (SA_UNLIKELY(((uintptr_t)p >> SA_PAGE_SHIFT) - SA_HOME_PAGE >= SA_HOME_PAGES))
+    page = ((uintptr_t)p >> SA_PAGE_SHIFT) - SA_HOME_PAGE;
+    SA_OPAQUE(page);
+    if (SA_UNLIKELY(page >= SA_HOME_PAGES))
         goto leave;
     if (SA_LIKELY(size < (who == SA_FOR_CXX ? hot->cxx_small_limit : hot->small_limit)))
         cls = hot->small_class[size];
-    else if (size <
-             sa_load_relaxed(who == SA_FOR_CXX ? &hot->cxx_sized_mid_limit : &hot->sized_mid_limit))
+    else if (size < (who == SA_FOR_CXX ? hot->cxx_mid_limit : hot->mid_limit))
         cls = hot->mid_class[sa_hot_mid_index(size)];
     else
+        goto leave;
+    if (SA_UNLIKELY(SA_CLASS_OFFSET((size_t)hot->home_any_class[page]) != cls))
+        goto leave;
+    if (SA_UNLIKELY(((uintptr_t)p & sa_fast_of_class(hot, cls)->start_mask) *
+                        sa_fast_of_class(hot, cls)->start_check >>
+                    SA_START_SHIFT))
         goto leave;
     SA_PERCPU_PUSH(hot, cls, p, full, twice, restart);
     return;

@@ -8,7 +8,6 @@
 #include "alloc/cpu_cache/cpu_cache.h"
 #include "alloc/front/fast_path.h"
 #include "alloc/hot/hot.h"
-#include "alloc/middle/mixed_returns.h"
 #include "alloc/os/rseq.h"
 
 /*
@@ -61,7 +60,7 @@ static void front_init_tables(void)
  */
 static void front_close_fast_paths(void)
 {
-    sa_hot.mid_limit = sa_hot.sized_mid_limit = 1;
+    sa_hot.mid_limit = 1;
     sa_hot.mid_class[0] = 0;
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
         sa_hot.of_class[cls].start_mask = UINT64_MAX;
@@ -79,7 +78,7 @@ void sa_front_init(size_t cpu_cache_limit)
         front_close_fast_paths();
         return;
     }
-    sa_hot.mid_limit = sa_hot.sized_mid_limit = SA_MID_MAX + 1;
+    sa_hot.mid_limit = SA_MID_MAX + 1;
     sa_store_release(&sa_hot.small_limit, SA_SMALL_MAX + 1);
 }
 
@@ -89,7 +88,6 @@ void sa_front_open_cxx(void)
         return;
     SA_DCHECK(sa_load_relaxed(&sa_hot.small_limit) == SA_SMALL_MAX + 1);
     sa_store_relaxed(&sa_hot.cxx_mid_limit, SA_MID_MAX + 1);
-    sa_mixed_returns_open_sized();
     sa_hot.cxx_home_pages = SA_HOME_PAGES;
     sa_store_release(&sa_hot.cxx_small_limit, SA_SMALL_MAX + 1);
 }

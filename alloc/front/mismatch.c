@@ -11,6 +11,8 @@
 #include "sampling/stack/stack.h"
 #include "sampling/symbolize/private_operators.h"
 
+#include <stdarg.h>
+
 SA_START_DATA bool sa_mismatch_on;
 
 /* Adds a function, as in "operator new[] with alignment 64". names: by family. */
@@ -84,20 +86,32 @@ void sa_mismatch_adopt(void *p, unsigned origin)
         sa_hardened_change(p, b.cls, sa_hardened_size_if_used(p, b.cls), origin);
 }
 
-/* Reports that a block does not have the properties that a sized free names. Returns only if the
- * block crosses between private and shared operators: the private ones round the size up to the
+/* Reports that a block does not have the properties that a sized free names, unless the block
+ * crosses between private and shared operators: the private ones round the size up to the
  * alignment. */
-SA_COLD static void sized_fault(const struct sa_block *b, const void *p, const char *text, size_t a,
-                                size_t size, unsigned call)
+SA_COLD static void sized_fault(const struct sa_block *b, const void *p, unsigned call,
+                                const char *format, ...)
 {
     struct sa_lookup found;
-    bool sampled = b->kind != SA_BLOCK_OBJECT && sa_lookup_sample(b->span, &found);
+    bool sampled;
+    char text[160] = "";
+    struct sa_fmt f;
+    va_list ap;
 
+    if (!sa_mismatch_on && !sa_hardening.canaries)
+        return;
+    sampled = b->kind != SA_BLOCK_OBJECT && sa_lookup_sample(b->span, &found);
+    if (!sampled)
+        found.state = SA_LOOKUP_NOTHING;
     if (b->origin != SA_ORIGIN_UNKNOWN && is_by_private_operators(b, call, sampled ? &found : NULL))
         return;
-    if (sampled)
-        sa_misuse_sized(p, &found, text, a, size);
-    sa_fatal("sized free", p, text, a, size);
+    sa_fmt_init(&f, text, sizeof(text));
+    va_start(ap, format);
+    sa_fmt_addv(&f, format, ap);
+    va_end(ap);
+    if (sa_hardening.canaries)
+        sa_fatal("sized free", p, "%s", text);
+    sa_misuse_mismatch("sized free", p, &found, text);
 }
 
 /* True if a sized free names a size that the block cannot have. `is`: the size that the block
@@ -140,15 +154,15 @@ static bool align_fits(const struct sa_block *b, size_t align)
 
 void sa_mismatch_check_sized(const struct sa_block *b, const void *p, size_t size, size_t align)
 {
-    size_t is = b->exact                     ? b->exact
-                : b->kind == SA_BLOCK_OBJECT ? sa_size_classes.of[b->cls].size
-                                             : b->span->requested;
+    bool is_known = b->exact || b->kind != SA_BLOCK_OBJECT;
+    size_t is = b->exact   ? b->exact
+                : is_known ? b->span->requested
+                           : sa_size_classes.of[b->cls].size;
     unsigned call = sa_caller_origin(sa_max(align, 1));
 
     if (size_wrong(b, is, size, align))
-        sized_fault(b, p, "is a block of %zu bytes, freed as one of %zu", is, size, call);
-    else if (class_wrong(b, size, align))
-        sized_fault(b, p, "was not allocated with alignment %zu", sa_max(align, 1), 0, call);
-    else if (!align_fits(b, align))
-        sized_fault(b, p, "was not allocated with alignment %zu", align, 0, call);
+        sized_fault(b, p, call, "is a block of %s%zu bytes, freed as one of %zu",
+                    is_known ? "" : "up to ", is, size);
+    else if (class_wrong(b, size, align) || !align_fits(b, align))
+        sized_fault(b, p, call, "was not allocated with alignment %zu", sa_max(align, 1));
 }

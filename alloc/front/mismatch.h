@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Detects blocks that are freed by the wrong function: new and free, malloc and delete, new[] and
- * delete, an operator with an alignment and one without.
+ * delete, an operator with an alignment and one without; and frees that name a size or an alignment
+ * that the block does not have.
  *
- * By default only sampled blocks know how they were allocated. A mismatch is reported once for each
- * stack, and the program continues. In the hardened mode every block has a canary with its origin,
+ * By default a mismatch is reported once for each stack, and the program continues: the block is
+ * freed as what it is. Only sampled blocks know how they were allocated. Of other blocks of a class
+ * the page knows the class. In the hardened mode every block has a canary with its origin and size,
  * and the first mismatch ends the program.
  *
  * The block belongs to the caller. The only shared word is sa_mismatch_on.
@@ -40,11 +42,12 @@ SA_INLINE void sa_mismatch_check(const struct sa_block *b, const void *p, size_t
 }
 
 /*
- * Ends the program if a sized free names another size or alignment than the block was allocated
- * with, as far as the block knows them. A sampled block knows its requested size. A program may
- * also name the size that malloc_usable_size returned.
+ * Reports that a sized free names another size or alignment than the block was allocated with, as
+ * far as the block knows them. A sampled block knows its requested size. A program may also name
+ * the size that malloc_usable_size returned. Called outside the gate, as sa_mismatch_found.
  */
-void sa_mismatch_check_sized(const struct sa_block *b, const void *p, size_t size, size_t align);
+void sa_mismatch_check_sized(const struct sa_block *b, const void *p, size_t size,
+                             size_t align) SA_OUTSIDE_GATE;
 
 /* Changes the origin of a block that libstdc++'s operator got from malloc to that of operator
  * new. */

@@ -4,8 +4,8 @@
  * everything shared.
  *
  * Blocks of classes with a span for each object can grow. The page heap lengthens the span if the
- * pages behind it are free. The span then belongs to the class of the new size, because a sized
- * free of that size looks at nothing else, or becomes a large block. A block of the new class that
+ * pages behind it are free. The span then belongs to the class of the new size, which a sized free
+ * of that size names, or becomes a large block. A block of the new class that
  * lies in a cache is preferred: copying to that block takes no lock of the page heap, and a program
  * that grows and frees blocks again and again reuses its freed ones.
  *

@@ -23,8 +23,6 @@
  * limits become non-zero. All are constant afterwards. The limits of C++'s operators become
  * non-zero later, or never. The rest changes while the program runs:
  *
- *   sized_mid_limit, cxx_sized_mid_limit
- *                       atomic; alloc/middle/mixed_returns.c says who writes them
  *   slabs[]             atomic; alloc/fork/cpu_closed.h says who writes an entry; read inside the
  *                       sequences
  *   slab_guard[]        never written
@@ -46,9 +44,6 @@ struct sa_hot {
     uint64_t cxx_small_limit;
     uint64_t cxx_mid_limit;
     uint64_t cxx_home_pages;
-    /* mid_limit and cxx_mid_limit for free_sized, and delete with a size. Also 0 while blocks of
-     * more than SA_SMALL_MAX bytes go back to mixed spans: the page map says which do. */
-    uint64_t sized_mid_limit, cxx_sized_mid_limit;
     /* Indexed by bytes: an entry for each 16 bytes would cost malloc an addition and a shift. */
     uint16_t small_class[SA_SMALL_MAX + 1] __attribute__((aligned(SA_CACHELINE)));
     struct sa_hot_class {

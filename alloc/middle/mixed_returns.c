@@ -1,20 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * When freed blocks go back to mixed spans at once; see mixed_returns.h.
- *
- * A free with a size does not see where its block lies. It leaves its fast path meanwhile, because
- * sa_hot.sized_mid_limit and cxx_sized_mid_limit are 0, and so do the next REOPEN_AFTER such frees.
- * A block that is freed twice in a row, and went back the first time, is thus found to be free.
- *
- * Whoever opens the limits may do so while another thread begins. It writes the limits, and then
- * looks at sa_mixed_returns; who begins writes sa_mixed_returns, and then the limits; all with
- * sequential consistency. So if the limits were written last by the one that opens, it sees that
- * the other has begun, and closes them again.
- */
+/* When freed blocks go back to mixed spans at once; see mixed_returns.h. */
 #include "alloc/middle/mixed_returns.h"
 
 #include "alloc/base/bits.h"
-#include "alloc/hot/hot.h"
 #include "alloc/middle/mixed_internal.h"
 #include "alloc/page_heap/account/heap_types.h"
 #include "alloc/page_heap/account/peak.h"
@@ -43,8 +31,6 @@
 #define LOCK_BLOCKS   256
 #define REFUSED_TIMES 2
 
-#define REOPEN_AFTER 1000 /* frees with a size */
-
 bool sa_mixed_returns;
 
 static struct {
@@ -54,26 +40,14 @@ static struct {
     size_t kept SA_GUARDED_BY(SA_RANK_MIXED);       /* what the last tick left */
     unsigned blocks SA_GUARDED_BY(SA_RANK_MIXED);   /* that went back since `refused` was 0 */
     unsigned refused;                               /* that could not; atomic, relaxed */
-    unsigned sized; /* frees with a size that left the fast path after the end; the same */
 } returns;
-
-void sa_mixed_returns_sized(void)
-{
-    if (!sa_load_relaxed(&sa_mixed_returns) && sa_add_relaxed(&returns.sized, 1) >= REOPEN_AFTER)
-        sa_mixed_returns_open_sized();
-}
 
 /* Lets so many bytes go back; 0: none. */
 static void returns_set(size_t left) SA_REQUIRES(SA_RANK_MIXED)
 {
     returns.left = left;
-    if (left && !sa_load_relaxed(&sa_mixed_returns)) {
-        sa_store_relaxed(&returns.sized, 0);
-        sa_store_seq_cst(&sa_mixed_returns, true);
-        sa_mixed_returns_limit_sized(0, 0);
-    } else if (!left) {
-        sa_store_relaxed(&sa_mixed_returns, false);
-    }
+    if (sa_load_relaxed(&sa_mixed_returns) != (left != 0))
+        sa_store_relaxed(&sa_mixed_returns, left != 0);
 }
 
 void sa_mixed_returns_grown(void)

@@ -19,14 +19,13 @@
 
 #include "alloc/base/atomic.h"
 #include "alloc/base/attrs.h"
-#include "alloc/hot/hot.h"
 #include "alloc/os/lock.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* Whether they do. Atomic; written under MIXED, in the order that mixed_returns.c gives. */
+/* Whether they do. Atomic, relaxed; written under MIXED. */
 extern bool sa_mixed_returns;
 
 /* A span has become mixed, or a part of one that was. */
@@ -37,24 +36,6 @@ void sa_mixed_returns_count(size_t bytes) SA_REQUIRES(SA_RANK_MIXED);
 
 /* One could not, because another thread had the lock. */
 void sa_mixed_returns_refused(void);
-
-/* A free with a size of more than SA_SMALL_MAX has left its fast path, whose limit is 0. */
-void sa_mixed_returns_sized(void);
-
-SA_INLINE void sa_mixed_returns_limit_sized(uint64_t limit, uint64_t cxx_limit)
-{
-    sa_store_seq_cst(&sa_hot.sized_mid_limit, limit);
-    sa_store_seq_cst(&sa_hot.cxx_sized_mid_limit, cxx_limit);
-}
-
-/* Opens the fast path of frees with a size, as far as start-up has opened that of allocations,
- * unless blocks go back. Start-up calls this: it is not in the file of what few programs run. */
-SA_INLINE void sa_mixed_returns_open_sized(void)
-{
-    sa_mixed_returns_limit_sized(sa_hot.mid_limit, sa_load_relaxed(&sa_hot.cxx_mid_limit));
-    if (SA_UNLIKELY(sa_load_seq_cst(&sa_mixed_returns)))
-        sa_mixed_returns_limit_sized(0, 0);
-}
 
 /* Called by maintenance, where there are mixed spans. Ends it if no class has taken blocks from
  * mixed spans for SA_LEAN_NS. now: the coarse clock. */

@@ -11,7 +11,7 @@
  * The layers above do not know. A block of a mixed span has a size class, and caches hold it as any
  * object of that class. The pages of a mixed span have no class in the radix map, so a free of such
  * a block leaves the fast path; the slow path finds the class by the bitmap. An allocation never
- * asks. A sized free, which knows the class, does not either.
+ * asks.
  *
  * A mixed span of which no block is in use goes back to the page heap. A program that does not
  * waste memory has no mixed span, and neither has the hardened mode, in which objects have

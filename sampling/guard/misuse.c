@@ -16,7 +16,6 @@
 #include "sampling/guard/reporting.h"
 #include "sampling/guard/sample_quarantine.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -238,19 +237,6 @@ void sa_misuse_pointer(const char *what, const void *pointer, const struct sa_lo
         add_block(&f, "", h);
     }
     report_call(&r, is_free ? "freed" : "passed");
-}
-
-void sa_misuse_sized(const void *pointer, const struct sa_lookup *found, const char *format, ...)
-{
-    struct report r;
-    struct sa_fmt f;
-    va_list ap;
-
-    report_init(&r, &f, "sized free", (uintptr_t)pointer, found);
-    va_start(ap, format);
-    sa_fmt_addv(&f, format, ap);
-    va_end(ap);
-    report_call(&r, "freed");
 }
 
 /* True if no report about this stack was made. Called by the thread that reports, with *count below

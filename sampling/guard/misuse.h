@@ -31,12 +31,9 @@ void sa_misuse_fault(uintptr_t address, enum sa_access access, const struct sa_l
 SA_NORETURN SA_COLD void sa_misuse_pointer(const char *what, const void *pointer,
                                            const struct sa_lookup *found);
 
-/* Reports a sized free with a wrong size or alignment. format: of the detail, as for sa_fmt_add. */
-SA_NORETURN SA_COLD void sa_misuse_sized(const void *pointer, const struct sa_lookup *found,
-                                         const char *format, ...);
-
-/* Reports a sampled block that is freed or resized by a function of another kind than the one that
- * allocated it, and returns. text: the detail. At most one report for each stack. */
+/* Reports a block that is freed or resized by a function of another kind, or as one of another size
+ * or alignment, than it was allocated with, and returns. found: the history of a sampled block.
+ * text: the detail. At most one report for each stack. */
 SA_COLD void sa_misuse_mismatch(const char *what, const void *pointer,
                                 const struct sa_lookup *found, const char *text);
 

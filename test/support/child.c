@@ -82,6 +82,18 @@ void test_child_passes(test_child_fn *fn, void *arg)
     assert_int_equal(child.exit_code, 0);
 }
 
+void test_child_reports(test_child_fn *fn, void *arg, const char *text)
+{
+    struct test_child child = test_child_run(fn, arg);
+
+    if (child.exit_code != 0 || !strstr(child.text, text))
+        print_error("child: exit code %d, signal %d, expected \"%s\"\n%s\n", child.exit_code,
+                    child.signal, text, child.text);
+    assert_int_equal(child.exit_code, 0);
+    assert_non_null(strstr(child.text, text));
+    assert_memory_equal(child.text, "salloc: ", 8);
+}
+
 /* Returns what follows the first line. */
 static const char *child_aborts(test_child_fn *fn, void *arg, const char *text)
 {

@@ -34,7 +34,12 @@ void test_child_passes(test_child_fn *fn, void *arg);
  */
 void test_child_aborts(test_child_fn *fn, void *arg, const char *text);
 
-/* The same with lines about stacks behind it, that of the allocation among them. */
+/* The child must return from fn, after a report on stderr that begins with "salloc: " and contains
+ * the text. */
+void test_child_reports(test_child_fn *fn, void *arg, const char *text);
+
+/* As test_child_aborts, with lines about stacks behind the first, that of the allocation among
+ * them. */
 void test_child_aborts_with_stacks(test_child_fn *fn, void *arg, const char *text);
 
 void test_child_failed(const char *file, int line, const char *condition);

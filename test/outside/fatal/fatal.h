@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For programs that misuse malloc on purpose. Each does one forbidden thing and must be stopped by
- * it. Its first comment tells run.py what to expect:
+ * For programs that misuse malloc on purpose. Each does one forbidden thing, which must be
+ * reported, and must be stopped by it. Its first comment tells run.py what to expect:
  *
  *   EXPECT: regular expression that the text after "salloc: " on stderr matches from its start
  *   ARGS:   axes of values, separated by blanks; an axis is a list like 1,2,8-16; the program runs
  *           once for every combination. Several such lines add up.
+ *   SURVIVES: yes, if the program goes on after the report, except in a hardened build
  *   REPORTS: how many lines begin a report, if more than one
  *   NAMES:  damaged, if names of functions cannot be read; none, if the line is the program's own
  *

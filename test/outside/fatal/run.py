@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Runs one program of this folder under the preloaded library, once for every combination of its
-ARGS, and checks that it was aborted after a line on stderr that names the fault and the
+ARGS, and checks that it was aborted, or has survived, after a line on stderr that names the fault and the
 pointer, and the stack of the caller. See fatal.h for what the first comment of a program says.
 
 usage: run.py LIBRARY SOURCE PROGRAM [VARIABLE=VALUE...]
+
+A variable of its own: HARDENED=1, the build is hardened and nothing survives.
 """
 import itertools
 import os
@@ -14,7 +16,7 @@ import signal
 import subprocess
 import sys
 
-SENSELESS = 77
+SENSELESS, SURVIVED = 77, 3
 SECONDS = 20  # a program that hangs is a failure; all take milliseconds
 
 
@@ -40,6 +42,7 @@ class Wanted:
         if len(expect) != 1:
             sys.exit(f'{source}: one line EXPECT: is needed')
         self.expect = expect[0].strip()
+        self.survives = 'SURVIVES: yes' in comment
         self.reports = int((re.findall(r'REPORTS: (\d+)', comment) or [1])[0])
         self.names = (re.findall(r'NAMES: (\w+)', comment) or [None])[0]
         self.vectors = []
@@ -79,8 +82,9 @@ def fault_of(program, vector, environment, wanted):
         return SENSELESS
     pointers = stdout.split()
     text = f'\n    stderr: {stderr!r}, names: {pointers}'
-    if child.returncode != -signal.SIGABRT:
-        return f'ended with {child.returncode}, not SIGABRT' + text
+    ends = SURVIVED if wanted.survives and not environment.get('HARDENED') else -signal.SIGABRT
+    if child.returncode != ends:
+        return f'ended with {child.returncode}, not {ends}' + text
     if not pointers:
         return 'did not say which pointer it misuses' + text
     lines = stderr.split('\n')

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * free_aligned_sized with an alignment that the block was not allocated with, while mixed spans
- * grow. The block is on a span of its class. Frees with a size then look at the page, which does
- * not know the alignment.
+ * grow. The block is on a span of its class.
  *
  * EXPECT: sized free: 0x[0-9a-f]+ (is a block of|was not allocated with alignment)
+ * SURVIVES: yes
  * ARGS: 128,4096
  */
 #include "test/outside/fatal/fatal.h"

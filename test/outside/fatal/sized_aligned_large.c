@@ -4,6 +4,7 @@
  * allocated with.
  *
  * EXPECT: sized free: 0x[0-9a-f]+ (is a block of|was not allocated with alignment)
+ * SURVIVES: yes
  * ARGS: 65536 65536 1048575,1048577,2097152
  * ARGS: 65536,8192 131072,1048576 1048576
  */

@@ -4,6 +4,7 @@
  * could go to its cache without a look at either.
  *
  * EXPECT: sized free: 0x[0-9a-f]+ (is a block of|was not allocated with alignment)
+ * SURVIVES: yes
  * ARGS: 64 640,4000,100000
  * ARGS: 4096 64
  */

@@ -3,6 +3,7 @@
  * Sized operator delete of a large block with another size.
  *
  * EXPECT: sized free: 0x[0-9a-f]+ is a block of [0-9]+ bytes, freed as one of [0-9]+
+ * SURVIVES: yes
  * ARGS: 300000 299999,300001,1000000
  */
 #include "test/outside/fatal/fatal.h"

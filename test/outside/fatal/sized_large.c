@@ -3,6 +3,7 @@
  * free_sized of a large block with another size than it was allocated with.
  *
  * EXPECT: sized free: 0x[0-9a-f]+ is a block of [0-9]+ bytes, freed as one of [0-9]+
+ * SURVIVES: yes
  * ARGS: 300000,33554432 300001,299999,1048576,2000000
  * ARGS: 1048576 1048575,1048577,524288,1073741824
  */

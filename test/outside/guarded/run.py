@@ -7,7 +7,7 @@ of a program says.
 usage: run.py LIBRARY SOURCE PROGRAM [VARIABLE=VALUE...]
 
 Variables of its own: MOST=N, no sizes (the first of ARGS) above; SYMBOLS=FILE, the program with symbols, if it is run without; RUNNER=FILE, what starts programs: an emulator,
-which need not know whether an access was a write.
+which need not know whether an access was a write; HARDENED=1: the build is hardened, and no program survives a report.
 """
 import itertools
 import os
@@ -25,13 +25,15 @@ SECONDS = 60  # a program that hangs is a failure
 class Wanted:
     """What the comment of a program says."""
 
-    def __init__(self, source, emulated, most):
+    def __init__(self, source, emulated, most, hardened):
         with open(source, encoding='utf-8') as file:
             comment = '\n'.join(file.read().split('*/', 2)[:2])
         (self.expect,) = re.findall(r'EXPECT: ?(.*)', comment)
         (ends,) = re.findall(r'SIGNAL: (.+)', comment)
         self.ends = [int(word) if word.isdigit() else -getattr(signal, word)
                      for word in ends.strip().split('|')]
+        if hardened and self.expect:
+            self.ends = [end if end < 0 else -signal.SIGABRT for end in self.ends]
         stacks = re.findall(r'STACKS: (.+)', comment)
         self.stacks = [word.split('=') for word in stacks[0].split()] if stacks else []
         if emulated:
@@ -115,7 +117,8 @@ def main():
     environment = dict(os.environ, LD_PRELOAD=os.path.abspath(library), SALLOC_CONF=CONF)
     environment.update(word.split('=', 1) for word in sys.argv[4:])
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    wanted, symbols = Wanted(source, 'RUNNER' in environment, environment.get('MOST')), Symbols(environment.get('SYMBOLS'))
+    wanted = Wanted(source, 'RUNNER' in environment, environment.get('MOST'), environment.get('HARDENED'))
+    symbols = Symbols(environment.get('SYMBOLS'))
     failed = 0
     for vector in wanted.vectors:
         fault = fault_of(program, vector, environment, wanted, symbols)

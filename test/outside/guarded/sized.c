@@ -3,7 +3,7 @@
  * Frees a block with a size that it was not allocated with, though of the same class.
  *
  * EXPECT: sized free: 0x[0-9a-f]+ is a block of [0-9]+ bytes, freed as one of [0-9]+
- * SIGNAL: SIGABRT
+ * SIGNAL: 3
  * STACKS: allocated=make freed=main
  * ARGS: 100 99,101,112,1000
  * ARGS: 8192 8191,8193,100

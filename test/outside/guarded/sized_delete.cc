@@ -4,7 +4,7 @@
  * size.
  *
  * EXPECT: sized free: 0x[0-9a-f]+ is a block of [0-9]+ bytes, freed as one of [0-9]+
- * SIGNAL: SIGABRT
+ * SIGNAL: 3
  * STACKS: allocated=create freed=destroy
  * ARGS: 0,1,2
  */

@@ -7,9 +7,7 @@
 #include "alloc/base/size_class.h"
 #include "alloc/cpu_cache/cpu_cache.h"
 #include "alloc/fork/fork_gate.h"
-#include "alloc/front/fast_path_open.h"
 #include "alloc/front/slow_path.h"
-#include "alloc/hot/hot.h"
 #include "alloc/maintain/maintenance.h"
 #include "alloc/middle/mixed_internal.h"
 #include "alloc/middle/mixed_returns.h"
@@ -73,15 +71,6 @@ static bool goes_back(size_t size)
     return !sa_mixed_class((uintptr_t)p);
 }
 
-/* Whether the fast path takes frees of long blocks with their size. */
-static bool sized_is_open(void)
-{
-    bool open = sa_hot.sized_mid_limit > SA_MID_MAX;
-
-    CHILD_CHECK((sa_hot.cxx_sized_mid_limit > SA_MID_MAX) == open);
-    return open;
-}
-
 static void begin(void)
 {
     test_pin();
@@ -99,13 +88,10 @@ static void growth(void *unused)
     (void)unused;
     begin();
     CHILD_CHECK(!goes_back(LONG));
-    CHILD_CHECK(sa_hot.sized_mid_limit > SA_MID_MAX);
     make_many();
-    sa_front_open_cxx(); /* later than usual */
-    CHILD_CHECK(!sized_is_open());
     CHILD_CHECK(goes_back(LONG) && goes_back(SA_SMALL_MAX + 1) && !goes_back(SA_SMALL_MAX));
     sa_mixed_returns_tick(now);
-    CHILD_CHECK(goes_back(LONG) && !sized_is_open());
+    CHILD_CHECK(goes_back(LONG));
     replace_many(20);
     CHILD_CHECK(!goes_back(LONG));
     for (int i = 0; i < 4; i++) {
@@ -116,32 +102,17 @@ static void growth(void *unused)
     }
 }
 
-/* The fast path of frees with a size opens a thousand such frees after the end. So a block that
- * went back, and is freed again at once, is found to be free. */
-static void check_reopens(void)
-{
-    for (int i = 0; i < 1000; i++)
-        sa_mixed_returns_sized();
-    CHILD_CHECK(!sized_is_open());
-    sa_mixed_returns_sized();
-    CHILD_CHECK(sized_is_open());
-}
-
 /* It ends when nothing went back between two ticks. */
 static void nothing_goes_back(void *unused)
 {
     (void)unused;
     begin();
-    sa_front_open_cxx();
     make_many();
-    for (int i = 0; i < 2000; i++)
-        sa_mixed_returns_sized();
     CHILD_CHECK(goes_back(LONG));
     sa_mixed_returns_tick(now);
     CHILD_CHECK(sa_mixed_returns);
     sa_mixed_returns_tick(now);
     CHILD_CHECK(!goes_back(LONG));
-    check_reopens();
 }
 
 /* It ends when as many went back as may, and again after more growth. */
@@ -151,17 +122,14 @@ static void all_go_back(void *unused)
 
     (void)unused;
     begin();
-    sa_front_open_cxx();
     make_many();
     replace_many(20);
     CHILD_CHECK(!goes_back(LONG));
-    check_reopens();
     for (int i = 0; i < MANY; i++)
         more[i] = make(LONG);
-    CHILD_CHECK(goes_back(LONG) && !sized_is_open());
+    CHILD_CHECK(goes_back(LONG));
     replace_many(20);
     CHILD_CHECK(!goes_back(LONG));
-    check_reopens();
     for (int i = 0; i < MANY; i++)
         sa_front_free_aligned(more[i], 0);
 }
