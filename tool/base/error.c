@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Errors of the command; see error.h. No state. */
+/* Errors of the command; see error.h. No state. An error about memory also tells the budget. */
 #include "tool/base/error.h"
 
+#include "tool/base/budget.h"
+
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 void sa_error_set(struct sa_error *e, enum sa_exit code, const char *format, ...)
 {
@@ -19,7 +23,13 @@ void sa_error_set(struct sa_error *e, enum sa_exit code, const char *format, ...
 
 int sa_error_print(const struct sa_error *e)
 {
+    char budget[160] = "";
+
+    if (e->code == SA_EXIT_FAILED &&
+        (strstr(e->text, "no memory") || strstr(e->text, strerror(ENOMEM))))
+        sa_budget_describe(budget, sizeof(budget));
     if (e->code)
-        fprintf(stderr, "sallocctl: %s\n", e->text);
+        fprintf(stderr, "sallocctl: %s%s%s\n", e->text, *budget ? "; sallocctl takes " : "",
+                budget);
     return e->code;
 }

@@ -6,6 +6,7 @@
 #include "alloc/os/percpu.h"
 #include "alloc/os/vdso.h"
 #include "alloc/os/vm.h"
+#include "tool/base/budget.h"
 #include "tool/base/error.h"
 
 #include <stdio.h>
@@ -65,6 +66,7 @@ int main(int argc, char **argv)
     }
     if (command) {
         start();
+        sa_budget_begin(UINT64_MAX);
         return sa_command_call(command, argc - 1, argv + 1);
     }
     if (argc >= 2)

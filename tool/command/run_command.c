@@ -2,6 +2,7 @@
 /* sallocctl run: a program on salloc. */
 #include "tool/command/command.h"
 
+#include "tool/base/budget.h"
 #include "tool/base/error.h"
 #include "tool/run/run_page.h"
 
@@ -127,6 +128,7 @@ static int run(const void *options, int count, char **operands)
         if (!error)
             return code;
     } else {
+        sa_budget_end();
         execvp(operands[0], operands);
         error = errno;
     }

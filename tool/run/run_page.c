@@ -8,6 +8,7 @@
  */
 #include "tool/run/run_page.h"
 
+#include "tool/base/budget.h"
 #include "tool/base/error.h"
 #include "tool/page/flame.h"
 #include "tool/reading/pace.h"
@@ -82,7 +83,9 @@ static int start(char **argv, const sigset_t *blocked)
     posix_spawnattr_setsigdefault(&attributes, &defaults);
     posix_spawnattr_setsigmask(&attributes, blocked);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+    sa_budget_end();
     error = posix_spawnp(&pid, argv[0], NULL, &attributes, argv, environ);
+    sa_budget_begin(UINT64_MAX);
     posix_spawnattr_destroy(&attributes);
     if (!error)
         program = pid;

@@ -2,6 +2,7 @@
 /* Jobs in child processes; see job.h. A child's exit code is that of the commands (error.h). */
 #include "tool/serve/job.h"
 
+#include "tool/base/budget.h"
 #include "tool/base/limit.h"
 #include "tool/base/time.h"
 #include "tool/reading/known.h"
@@ -132,6 +133,7 @@ static void child_main(const struct sa_job *job, int end, int known)
     sa_limit_lower(RLIMIT_FSIZE, ANSWER_MAX);
     sa_limit_lower(RLIMIT_CORE, 0);
     sa_limit_memory(MEMORY_MAX);
+    sa_budget_begin(job->memory);
     if (!set_descriptors(job, end, known) || !become(&job->user))
         _exit(SA_EXIT_FAILED);
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of the user would undo it */
@@ -203,6 +205,17 @@ static void end_run(struct sa_jobs *jobs, struct sa_job *job, unsigned status)
     job->state = SA_JOB_DONE;
 }
 
+/* Memory for another child: half of what the others leave of the server's budget. So all of them
+ * together stay within it. */
+static uint64_t share(const struct sa_jobs *jobs)
+{
+    uint64_t all = sa_budget_quarter(), taken = 0;
+
+    for (const struct sa_job *job = jobs->first; job; job = job->next)
+        taken += job->state == SA_JOB_RUNS ? job->memory : 0;
+    return all == UINT64_MAX ? all : all > taken ? (all - taken) / 2 : 0;
+}
+
 static bool start(struct sa_jobs *jobs, struct sa_job *job)
 {
     const struct sa_jobs_known *known = find_known(jobs, job);
@@ -213,6 +226,7 @@ static bool start(struct sa_jobs *jobs, struct sa_job *job)
     job->file = memfd_create("answer", MFD_CLOEXEC);
     if (job->file < 0 || pipe2(ends, O_CLOEXEC) != 0)
         return false;
+    job->memory = share(jobs);
     job->child = fork();
     if (job->child == 0)
         child_main(job, ends[1], known ? known->file : -1);

@@ -8,23 +8,17 @@
 #include "alloc/page_heap/huge/huge_heap_internal.h"
 #include "stats/openmetrics.h"
 #include "stats/stats_snapshot.h"
+#include "tool/base/child.h"
 #include "tool/base/io.h"
 #include "tool/base/limit.h"
 #include "tool/base/text.h"
-#include "tool/base/time.h"
 #include "tool/stats/state.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -115,14 +109,15 @@ static void make(const struct task *task, struct sa_fmt *f, struct sa_error *e)
     size_t cap = task->numbers ? sizeof(struct sa_stats_numbers) : sa_report_size();
     bool parts = task->numbers || task->whole;
     struct sa_report_input *input = parts ? sa_report_input_take() : NULL;
-    struct sa_stats_numbers *numbers;
+    struct sa_stats_numbers *numbers = malloc(cap);
 
     sa_report_options = sa_options_report;
-    sa_fmt_init(f, malloc(cap), cap);
-    numbers = (struct sa_stats_numbers *)f->buf;
-    if (!f->buf || (parts && !input)) {
+    if (!numbers || (parts && !input)) {
         sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the page");
-    } else if (task->numbers) {
+        return;
+    }
+    sa_fmt_init(f, (char *)numbers, cap);
+    if (task->numbers) {
         sa_metrics_read(&input->s, &numbers->m);
         numbers->seconds = input->seconds;
         numbers->waste = waste_of(input);
@@ -136,76 +131,43 @@ static void make(const struct task *task, struct sa_fmt *f, struct sa_error *e)
     }
 }
 
+/* What a child needs for a task. */
+struct job {
+    struct sa_target *target;
+    const struct sa_table *table;
+    const struct task *task;
+};
+
 /* In the child. */
-static void answer(struct sa_target *t, const struct sa_table *table, const struct task *task,
-                   int fd)
+static bool answer(void *arg, int fd)
 {
+    const struct job *job = arg;
     struct answer a = {{SA_EXIT_DONE, ""}, 0};
-    struct sa_state state = {.target = t, .table = table, .e = &a.e};
+    struct sa_state state = {.target = job->target, .table = job->table, .e = &a.e};
     struct sa_fmt f = {NULL, 0, 0, false};
 
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* with whoever gives it up */
     sa_limit_lower(RLIMIT_CPU, SECONDS_MAX);
-    sa_limit_lower(RLIMIT_CORE, 0);
     sa_limit_memory(MEMORY_MAX);
     if (sa_state_take(&state)) {
-        read_subject(t, table);
-        make(task, &f, &a.e);
+        read_subject(job->target, job->table);
+        make(job->task, &f, &a.e);
     }
     a.dropped = state.dropped;
-    _exit(sa_io_write_all(fd, &a, sizeof(a)) || (!a.e.code && sa_io_write_all(fd, f.buf, f.len)));
+    return sa_io_write_all(fd, &a, sizeof(a)) == 0 &&
+           (a.e.code || sa_io_write_all(fd, f.buf, f.len) == 0);
 }
 
-/* Waits until there is something to read. False: the time is over. A target can let its reader wait
- * in the kernel for ever, by a page that it never gives. */
-static bool wait_for(int fd, double end)
+/* Says how a child has ended that is not done. */
+static void explain_end(enum sa_child_end end, int number, struct sa_error *e)
 {
-    struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
-    double left;
-
-    while ((left = end - sa_time_seconds()) > 0)
-        if (poll(&poll_fd, 1, (int)(left * 1000) + 1) > 0)
-            return true;
-    return false;
-}
-
-/* What the child writes, up to PAGE_MAX. */
-static bool read_all(int fd, struct sa_buffer *text, struct sa_error *e)
-{
-    double end = sa_time_seconds() + WALL_SECONDS;
-    char some[16384];
-    ssize_t n;
-
-    for (;;) {
-        if (!wait_for(fd, end)) {
-            sa_error_set(e, SA_EXIT_DAMAGED, "its memory cannot be read within %d seconds",
-                         WALL_SECONDS);
-            return false;
-        }
-        n = read(fd, some, sizeof(some));
-        if (n == 0)
-            break;
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 || text->used > PAGE_MAX || !sa_text_put(text, some, (size_t)n))
-            return false;
-    }
-    return true;
-}
-
-/* Waits for the child. False: it did not end well. */
-static bool end_child(pid_t child, struct sa_error *e)
-{
-    int status;
-
-    while (waitpid(child, &status, 0) < 0)
-        if (errno != EINTR)
-            return false;
-    if (WIFSIGNALED(status))
+    if (end == SA_CHILD_NONE)
+        sa_error_set(e, SA_EXIT_FAILED, "a process: %s", strerror(number));
+    else if (end == SA_CHILD_LATE)
+        sa_error_set(e, SA_EXIT_DAMAGED, "its memory cannot be read within %d seconds",
+                     WALL_SECONDS);
+    else if (end == SA_CHILD_KILLED)
         sa_error_set(e, SA_EXIT_DAMAGED,
-                     "the state of its library makes no sense: signal %d at the report",
-                     WTERMSIG(status));
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+                     "the state of its library makes no sense: signal %d at the report", number);
 }
 
 static void take_answer(const struct sa_buffer *text, struct sa_buffer *ret, uint64_t *ret_dropped,
@@ -231,31 +193,15 @@ static void take_answer(const struct sa_buffer *text, struct sa_buffer *ret, uin
 static bool run_task(struct sa_target *t, const struct sa_table *table, const struct task *task,
                      struct sa_buffer *ret, uint64_t *ret_dropped, struct sa_error *e)
 {
+    struct job job = {t, table, task};
+    struct sa_child_task child = {answer, &job, WALL_SECONDS, PAGE_MAX};
     struct sa_buffer text = {NULL, 0, 0};
-    int ends[2];
-    pid_t child;
-    bool whole;
+    int number;
+    enum sa_child_end end = sa_child_run(&child, &text, &number);
 
-    if (pipe2(ends, O_CLOEXEC) != 0) {
-        sa_error_set(e, SA_EXIT_FAILED, "a pipe: %s", strerror(errno));
-        return false;
-    }
-    fflush(stdout);
-    child = fork();
-    if (child == 0)
-        answer(t, table, task, ends[1]);
-    close(ends[1]);
-    if (child < 0) {
-        sa_error_set(e, SA_EXIT_FAILED, "a process: %s", strerror(errno));
-        close(ends[0]);
-        return false;
-    }
-    whole = read_all(ends[0], &text, e);
-    close(ends[0]);
-    if (!whole)
-        kill(child, SIGKILL);
-    if (!end_child(child, e) || !whole)
+    if (end != SA_CHILD_DONE)
         text.used = 0;
+    explain_end(end, number, e);
     take_answer(&text, ret, ret_dropped, e);
     sa_buffer_free(&text);
     return !e->code;

@@ -9,14 +9,21 @@
 
 #include "alloc/base/utf8.h"
 #include "tool/base/array.h"
+#include "tool/base/budget.h"
+#include "tool/base/child.h"
 #include "tool/base/intern.h"
+#include "tool/base/io.h"
 #include "tool/base/text.h"
 #include "tool/file/proto_reader.h"
 #include "tool/symbol/code_map.h"
+#include "tool/symbol/debug_file.h"
 #include "tool/symbol/demangle.h"
 #include "tool/symbol/lines.h"
 
 #include <stdio.h>
+
+#define LINES_SECONDS 600
+#define PROFILE_MAX   (1ul << 30) /* bytes, with lines */
 
 /* Fields of profile.proto. */
 enum { PROFILE_MAPPING = 3, PROFILE_LOCATION, PROFILE_FUNCTION, PROFILE_STRING };
@@ -375,46 +382,27 @@ static void count_strings(struct adder *a)
         add_string(a, "");
 }
 
-static bool replace(struct adder *a, struct sa_profile_file *file, struct sa_error *e)
-{
-    struct sa_profile_file new;
-
-    if (a->failed) {
-        sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the lines");
-        return false;
-    }
-    if (!sa_profile_file_parse(&new, a->out.data, a->out.used, e))
-        return false;
-    new.data = a->out;
-    a->out = (struct sa_buffer){NULL, 0, 0};
-    sa_profile_file_free(file);
-    *file = new;
-    return true;
-}
-
-bool sa_add_lines(struct sa_profile_file *file, const char *root, struct sa_error *e)
+/* Makes the new profile. lines: NULL: only names. False: no memory. */
+static bool make(const struct sa_profile_file *file, struct sa_lines *lines, bool code,
+                 struct sa_buffer *ret)
 {
     struct adder a = {.file = file};
-    struct sa_lines *lines = sa_lines_open(file, root);
-    bool fine;
 
     a.locations = calloc((size_t)file->location_count + 1, sizeof(*a.locations));
     a.mappings = calloc((size_t)file->mapping_count + 1, sizeof(*a.mappings));
     a.renamed = calloc((size_t)file->function_count + 1, sizeof(*a.renamed));
-    a.failed = !lines || !a.locations || !a.mappings || !a.renamed;
+    a.failed = !a.locations || !a.mappings || !a.renamed;
     if (!a.failed) {
         count_strings(&a);
         for (uint32_t i = 0; i < file->function_count; i++)
             rename_function(&a, i);
-        for (uint32_t i = 0; i < file->location_count && !a.failed; i++)
+        for (uint32_t i = 0; lines && i < file->location_count && !a.failed; i++)
             add_location(&a, lines, i);
-        if (!root)
+        if (code)
             add_code(&a);
         put_profile(&a);
     }
-    fine = replace(&a, file, e);
-    if (lines)
-        sa_lines_close(lines);
+    *ret = a.out;
     free(a.locations);
     free(a.mappings);
     free(a.renamed);
@@ -422,7 +410,79 @@ bool sa_add_lines(struct sa_profile_file *file, const char *root, struct sa_erro
     free(a.lines);
     sa_intern_free(&a.strings);
     sa_intern_free(&a.functions);
-    sa_buffer_free(&a.out);
     sa_buffer_free(&a.message);
+    return !a.failed;
+}
+
+struct job {
+    const struct sa_profile_file *file;
+    const char *root;
+};
+
+/* Says what lacks lines, and why; once, as some commands read again and again. */
+static void tell(const char *what, const char *why)
+{
+    static bool told;
+    char budget[160];
+
+    if (told)
+        return;
+    told = true;
+    sa_budget_describe(budget, sizeof(budget));
+    fprintf(stderr, "sallocctl: %s: %s%s%s\n", what, why, *budget ? "; sallocctl takes " : "",
+            budget);
+}
+
+/* In a child: libdw ends its process where memory is short, and files are not trusted. */
+static bool make_with_lines(void *arg, int fd)
+{
+    const struct job *job = arg;
+    struct sa_lines *lines = sa_lines_open(job->file, job->root);
+    struct sa_buffer out = {NULL, 0, 0};
+    bool fine;
+
+    fine = lines && make(job->file, lines, !job->root, &out) &&
+           sa_io_write_all(fd, out.data, out.used) == 0;
+    if (fine && sa_debug_file_lacks_memory())
+        tell("some names come without source lines", "there is no memory for them");
     return fine;
+}
+
+/* Says why there are no lines. */
+static void tell_end(enum sa_child_end end, int number)
+{
+    char why[64] = "there is no memory for them";
+
+    if (end == SA_CHILD_NONE)
+        snprintf(why, sizeof(why), "%s", strerror(number));
+    else if (end == SA_CHILD_LATE)
+        snprintf(why, sizeof(why), "they take more than %d seconds", LINES_SECONDS);
+    else if (end == SA_CHILD_KILLED)
+        snprintf(why, sizeof(why), "signal %d ended their reader", number);
+    tell("names come without source lines", why);
+}
+
+bool sa_add_lines(struct sa_profile_file *file, const char *root, struct sa_error *e)
+{
+    struct job job = {file, root};
+    struct sa_child_task task = {make_with_lines, &job, LINES_SECONDS, PROFILE_MAX};
+    struct sa_buffer out = {NULL, 0, 0};
+    struct sa_profile_file new;
+    int number;
+    enum sa_child_end end = sa_child_run(&task, &out, &number);
+
+    if (end != SA_CHILD_DONE) {
+        sa_buffer_free(&out);
+        tell_end(end, number);
+        if (!make(file, NULL, !root, &out))
+            sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the names");
+    }
+    if (!e->code && sa_profile_file_parse(&new, out.data, out.used, e)) {
+        new.data = out;
+        sa_profile_file_free(file);
+        *file = new;
+        return true;
+    }
+    sa_buffer_free(&out);
+    return false;
 }

@@ -3,6 +3,9 @@
  * so only regular files are opened, and read by elfutils alone. */
 #include "tool/symbol/debug_file.h"
 
+#include "tool/base/budget.h"
+
+#include <errno.h>
 #include <fcntl.h>
 #include <gelf.h>
 #include <stdio.h>
@@ -15,11 +18,47 @@
 #define SEGMENTS_MAX 1024 /* program headers that are looked at */
 #define NS_PER_S     1000000000
 
+#ifndef ELFCOMPRESS_ZSTD
+#define ELFCOMPRESS_ZSTD 2
+#endif
+
+static bool lacks_memory;   /* a file could not be read for that reason */
 static char *debug_folders; /* elfutils' default: beside the file, and /usr/lib/debug */
 
+/* elfutils maps each file whole. */
+static void add_file(int fd)
+{
+    struct stat status;
+
+    if (fd >= 0 && fstat(fd, &status) == 0)
+        sa_budget_add_file((uint64_t)status.st_size);
+}
+
+static void check_compression(const char *path, int fd);
+
+static int find_debuginfo(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
+                          const char *file, const char *link, GElf_Word sum, char **ret)
+{
+    int fd = dwfl_standard_find_debuginfo(module, data, name, base, file, link, sum, ret);
+
+    add_file(fd);
+    if (fd >= 0)
+        check_compression(*ret ? *ret : file, fd);
+    return fd;
+}
+
+static int find_elf(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base, char **ret,
+                    Elf **elf)
+{
+    int fd = dwfl_build_id_find_elf(module, data, name, base, ret, elf);
+
+    add_file(fd);
+    return fd;
+}
+
 static const Dwfl_Callbacks callbacks = {
-    .find_elf = dwfl_build_id_find_elf,
-    .find_debuginfo = dwfl_standard_find_debuginfo,
+    .find_elf = find_elf,
+    .find_debuginfo = find_debuginfo,
     .section_address = dwfl_offline_section_address,
     .debuginfo_path = &debug_folders,
 };
@@ -48,17 +87,45 @@ static int open_elf(const char *root, const char *path, struct timespec *changed
     return -1;
 }
 
+/* Says why a file has no lines if its debug information is compressed in a way that libelf does not
+ * know, as zstd before elfutils 0.189. */
+static void check_compression(const char *path, int fd)
+{
+    Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
+    Elf_Scn *section = NULL;
+    GElf_Shdr header;
+    GElf_Chdr how;
+
+    while (elf && (section = elf_nextscn(elf, section))) {
+        if (!gelf_getshdr(section, &header) || !(header.sh_flags & SHF_COMPRESSED) ||
+            !gelf_getchdr(section, &how) || how.ch_type == ELFCOMPRESS_ZLIB ||
+            elf_compress(section, 0, 0) >= 0)
+            continue;
+        fprintf(
+            stderr,
+            "sallocctl: %s: no lines of it: its debug information is compressed by %s, which "
+            "this elfutils cannot read; objcopy --decompress-debug-sections makes it readable\n",
+            path, how.ch_type == ELFCOMPRESS_ZSTD ? "zstd" : "an unknown method");
+        break;
+    }
+    elf_end(elf);
+}
+
 static bool report(struct sa_debug_file *file, const char *path, int fd)
 {
+    errno = 0;
     file->dwfl = dwfl_begin(&callbacks);
     if (!file->dwfl) {
         close(fd);
         return false;
     }
+    add_file(fd);
     dwfl_report_begin(file->dwfl);
     file->module = dwfl_report_elf(file->dwfl, path, path, fd, 0, true);
-    if (!file->module)
+    if (!file->module) {
+        lacks_memory |= errno == ENOMEM;
         close(fd);
+    }
     return dwfl_report_end(file->dwfl, NULL, NULL) == 0 && file->module;
 }
 
@@ -115,8 +182,10 @@ static bool open_path(struct sa_debug_file *ret, const struct sa_file_mapping *m
         return false;
     if (report(ret, m->file, fd) && read_segments(ret)) {
         build_id(ret, id);
-        if (strcmp(id, m->build_id) == 0 && (*id || is_likely(ret, m, &changed, time_ns)))
+        if (strcmp(id, m->build_id) == 0 && (*id || is_likely(ret, m, &changed, time_ns))) {
+            check_compression(m->file, fd);
             return true;
+        }
         *other = true;
     }
     sa_debug_file_close(ret);
@@ -179,6 +248,21 @@ bool sa_debug_file_open(struct sa_debug_file *ret, const struct sa_file_mapping 
                 "it\n",
                 mapping->file, *mapping->build_id ? mapping->build_id : "unknown");
     return false;
+}
+
+Dwarf *sa_debug_file_dwarf(struct sa_debug_file *file, Dwarf_Addr *ret_bias)
+{
+    Dwarf *dwarf;
+
+    errno = 0;
+    dwarf = dwfl_module_getdwarf(file->module, ret_bias);
+    lacks_memory |= !dwarf && errno == ENOMEM;
+    return dwarf;
+}
+
+bool sa_debug_file_lacks_memory(void)
+{
+    return lacks_memory;
 }
 
 void sa_debug_file_close(struct sa_debug_file *file)

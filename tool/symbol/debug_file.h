@@ -26,6 +26,12 @@ struct sa_debug_file {
  */
 bool sa_debug_file_open(struct sa_debug_file *ret, const struct sa_file_mapping *mapping,
                         const char *root, int64_t time_ns);
+/* The debug information of an open file, or NULL. */
+Dwarf *sa_debug_file_dwarf(struct sa_debug_file *file, Dwarf_Addr *ret_bias);
+
+/* Whether there was no memory for a file or its debug information since this process began. */
+bool sa_debug_file_lacks_memory(void);
+
 void sa_debug_file_close(struct sa_debug_file *file);
 
 /* The file's own address of one in a mapping. False: no segment of the file has it. */

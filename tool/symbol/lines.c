@@ -132,7 +132,7 @@ static const struct range *find_range(const struct ranges *r, Dwarf_Addr at)
 
 static void read_units(struct module *m)
 {
-    Dwarf *dwarf = dwfl_module_getdwarf(m->file.module, &m->bias);
+    Dwarf *dwarf = sa_debug_file_dwarf(&m->file, &m->bias);
     Dwarf_Attribute attribute;
     Dwarf_CU *unit = NULL;
     Dwarf_Die die, inner;
