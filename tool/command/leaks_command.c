@@ -2,6 +2,7 @@
 /* sallocctl leaks: blocks that a process, or the process of a core, cannot reach any more. */
 #include "tool/command/command.h"
 
+#include "tool/base/human.h"
 #include "tool/base/time.h"
 #include "tool/leaks/leak_report.h"
 #include "tool/reading/output.h"
@@ -31,9 +32,30 @@ static void find(struct found *f, const struct sa_target_stop *stop, struct sa_e
 
     if (live && !sa_threads_read(stop, &f->threads))
         sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the registers");
-    if (!e->code && sa_reading_profile(&f->reading, SALLOC_PROFILE_HEAP, &f->profile, e))
-        sa_leaks_find(&f->leaks, &f->reading, &f->profile.live,
-                      live ? &f->threads : &f->reading.target.threads, e);
+    if (!e->code && sa_reading_profile(&f->reading, SALLOC_PROFILE_HEAP, &f->profile, e) &&
+        sa_leaks_open(&f->leaks, &f->reading, &f->profile.live, e))
+        sa_leaks_find(&f->leaks, &f->reading, live ? &f->threads : &f->reading.target.threads, e);
+}
+
+/* Whether there is memory for the search, by reading the process as it runs. What else is wrong
+ * then may be because it runs. */
+static bool try(struct found *f, struct sa_error *e)
+{
+    struct sa_error one = {SA_EXIT_DONE, ""};
+    char heap[SA_HUMAN_BYTES];
+
+    if (sa_reading_profile(&f->reading, SALLOC_PROFILE_HEAP, &f->profile, &one))
+        sa_leaks_open(&f->leaks, &f->reading, &f->profile.live, &one);
+    sa_leaks_close(&f->leaks);
+    sa_outside_profile_free(&f->profile);
+    if (one.code != SA_EXIT_FAILED)
+        return true;
+    one.code = SA_EXIT_DONE;
+    sa_human_bytes((double)sa_reading_used_bytes(&f->reading, &one), heap);
+    sa_error_set(e, SA_EXIT_FAILED,
+                 "process %d is not stopped, as there is no memory for a search of its heap of %s",
+                 (int)f->reading.target.pid, heap);
+    return false;
 }
 
 /* A process is stopped, and only then is it looked where its memory is. */
@@ -48,6 +70,8 @@ static void stop_and_find(struct found *f, const char *what, struct sa_error *e)
     if (f->reading.target.live) {
         pid_t pid = f->reading.target.pid;
 
+        if (!try(f, e))
+            return;
         sa_reading_close(&f->reading);
         if (!sa_stop_begin(&stop, pid, e))
             return;
@@ -103,8 +127,10 @@ static int run(const void *options, int count, char **operands)
     }
     f->leaks.scan.pages = -1;
     stop_and_find(f, operands[0], &e);
-    if (!e.code && sa_leaks_find_holders(&f->leaks, &e))
+    if (!e.code && sa_leaks_find_holders(&f->leaks, &e)) {
+        sa_leaks_forget_heap(&f->leaks);
         put(f, o->file, &e);
+    }
     sa_leaks_close(&f->leaks);
     sa_outside_profile_free(&f->profile);
     sa_threads_free(&f->threads);

@@ -8,15 +8,17 @@
 
 #include "tool/heap/records.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SPANS_MAX  (1u << 26)
-#define LEAVES_MAX (1u << 16) /* 2 TiB of addresses */
-#define PAGES_MAX  (1u << 28)
-#define BLOCKS_MAX (1ull << 34)
-#define HOLED_MAX  (1ull << 30) /* bytes of a span with pages that cannot be read */
-#define SIZE_MIN   8
+#define SPANS_FIRST 8192
+#define SPANS_MAX   (1u << 26)
+#define LEAVES_MAX  (1u << 16) /* 2 TiB of addresses */
+#define PAGES_MAX   (1u << 28)
+#define BLOCKS_MAX  (1ull << 34)
+#define HOLED_MAX   (1ull << 30) /* bytes of a span with pages that cannot be read */
+#define SIZE_MIN    8
 
 /* As in the target. */
 struct record {
@@ -39,15 +41,12 @@ static const struct sa_own_field record_fields[] = {
 struct reader {
     struct sa_heap *heap;
     struct sa_plan record;
-    uint64_t root, root_bytes;
     uint64_t hot, hot_bytes; /* sa_hot, of which a leaf is a part */
     struct sa_field node, classes;
     unsigned node_bits, leaf_bits, roots;
     uint64_t objects, mixed, large, guarded; /* states of spans */
-    uint64_t size_of[256];                   /* of classes; 0: there is none */
     uint64_t *entries;                       /* of a leaf */
     uint64_t *leaves;                        /* of a node */
-    uint64_t pages;                          /* of the spans so far */
 };
 
 static bool read_classes(struct reader *r, const struct sa_table *table, struct sa_error *e)
@@ -58,11 +57,12 @@ static bool read_classes(struct reader *r, const struct sa_table *table, struct 
     struct sa_field size = sa_table_field(table, "struct sa_class", "size", e);
     uint64_t bytes = sa_table_constant(table, "struct sa_class", e);
 
-    if (e->code || !sa_field_read(r->heap->target, classes, field, &count) || count > 256)
+    if (e->code || !sa_field_read(r->heap->target, classes, field, &count) ||
+        count > COUNT(r->heap->size_of))
         return false;
     for (uint64_t cls = 1; cls < count; cls++)
         if (!sa_field_read(r->heap->target, classes + of.offset + cls * bytes, size,
-                           &r->size_of[cls]))
+                           &r->heap->size_of[cls]))
             return false;
     return true;
 }
@@ -82,12 +82,13 @@ static bool open_reader(struct reader *r, const struct sa_table *table, struct s
     r->mixed = sa_table_constant(table, "SA_SPAN_MIXED", e);
     r->large = sa_table_constant(table, "SA_SPAN_LARGE", e);
     r->guarded = sa_table_constant(table, "SA_SPAN_GUARDED", e);
-    r->root = sa_table_variable(table, "sa_pagemap", e) +
+    h->root = sa_table_variable(table, "sa_pagemap", e) +
               sa_table_field(table, "struct sa_pagemap", "root", e).offset;
     r->hot = sa_table_variable(table, "sa_hot", e);
     r->hot_bytes = sa_table_constant(table, "struct sa_hot", e);
-    r->root_bytes = sa_table_constant(table, "struct sa_map_root", e);
+    h->root_bytes = sa_table_constant(table, "struct sa_map_root", e);
     r->node = sa_table_field(table, "struct sa_map_root", "node", e);
+    h->root_node = r->node.offset;
     r->classes = sa_table_field(table, "struct sa_map_root", "classes", e);
     if (!sa_plan_make(table, "struct sa_span", record_fields, COUNT(record_fields), &r->record, e))
         return false;
@@ -133,12 +134,17 @@ static uint32_t entry_of(const struct sa_heap *h, uint64_t address)
                 : 0;
 }
 
+static uint64_t end_of(const struct sa_heap *h, const struct sa_heap_span *s)
+{
+    return sa_span_start(s) + ((uint64_t)s->pages << h->page_shift);
+}
+
 /* Enters a span into our own leaves. False: no memory. */
 static bool enter(struct sa_heap *h, const struct sa_heap_span *s, uint32_t number)
 {
     uint64_t mask = (1ul << (h->leaf_shift - h->page_shift)) - 1;
 
-    for (uint64_t at = s->start; at < s->end; at += 1ull << h->page_shift) {
+    for (uint64_t at = sa_span_start(s); at < end_of(h, s); at += 1ull << h->page_shift) {
         uint32_t *leaf = make_leaf(h, at);
 
         if (!leaf)
@@ -171,26 +177,39 @@ static bool is_mapped(struct sa_heap *h, uint64_t start, uint64_t end, bool part
 /* Whether a span can be taken, given that it begins at its page; sets what its blocks are. */
 static bool is_sound(struct reader *r, const struct record *record, struct sa_heap_span *ret)
 {
-    uint64_t bytes = (uint64_t)record->pages << r->heap->page_shift;
+    uint64_t bytes = (uint64_t)record->pages << r->heap->page_shift, end = record->start + bytes;
+    uint64_t size = r->heap->size_of[record->cls];
 
-    *ret = (struct sa_heap_span){.start = record->start,
-                                 .end = record->start + bytes,
-                                 .first = record->start,
-                                 .size = bytes,
-                                 .objects = 1};
-    if (!bytes || ret->end >> r->heap->root_shift >= r->roots || entry_of(r->heap, ret->start) ||
-        entry_of(r->heap, ret->end - 1))
+    *ret = (struct sa_heap_span){.place = record->start, .pages = record->pages};
+    if (!bytes || record->start & SA_SPAN_BITS || end >> r->heap->root_shift >= r->roots ||
+        entry_of(r->heap, record->start) || entry_of(r->heap, end - 1))
         return false;
     /* The blocks of a mixed span count as one: a pointer to one of them reaches all. */
     if (record->state != r->objects) /* parts of these may be inaccessible */
         return (record->state == r->large || record->state == r->guarded ||
                 record->state == r->mixed) &&
-               is_mapped(r->heap, ret->start, ret->end, bytes <= HOLED_MAX);
-    ret->of_class = true;
-    ret->size = r->size_of[record->cls];
+               is_mapped(r->heap, record->start, end, bytes <= HOLED_MAX);
+    ret->place |= record->cls;
     ret->objects = record->objects;
-    return ret->size >= SIZE_MIN && ret->objects && ret->objects <= bytes / ret->size &&
-           is_mapped(r->heap, ret->start, ret->end, false);
+    return size >= SIZE_MIN && record->objects && record->objects <= bytes / size &&
+           is_mapped(r->heap, record->start, end, false);
+}
+
+/* Room for a span more. The array is in a mapping of its own from the start, which grows without a
+ * copy, by an eighth: memory may be short. */
+static bool make_room(struct sa_heap *h)
+{
+    size_t cap = h->cap + h->cap / 8 + SPANS_FIRST;
+    void *more;
+
+    if (h->count < h->cap)
+        return true;
+    more = cap > SPANS_MAX ? NULL : realloc(h->spans, cap * sizeof(*h->spans));
+    if (!more)
+        return false;
+    h->spans = more;
+    h->cap = cap;
+    return true;
 }
 
 /* Adds the span on a page, if it begins there. False: no memory, or too many. */
@@ -211,25 +230,18 @@ static bool add_span(struct reader *r, uint64_t address, uint64_t page)
     if ((record.state == r->large || record.state == r->guarded) &&
         !sa_page_set_add(&h->records, record.sample))
         return false;
-    if (h->count == h->cap) {
-        size_t cap = h->cap ? 2 * h->cap : 4096;
-        void *more = cap > SPANS_MAX ? NULL : realloc(h->spans, cap * sizeof(*h->spans));
-
-        if (!more)
-            return false;
-        h->spans = more;
-        h->cap = cap;
-    }
-    span.record = address;
+    if (!make_room(h))
+        return false;
     span.bit = h->blocks;
-    r->pages += record.pages;
-    h->blocks += span.objects;
+    h->bytes += end_of(h, &span) - record.start;
+    h->blocks += sa_span_blocks(&span);
     h->spans[h->count++] = span;
-    h->low = h->low && h->low < span.start ? h->low : span.start;
-    h->high = h->high > span.end ? h->high : span.end;
+    h->low = h->low && h->low < record.start ? h->low : record.start;
+    h->high = h->high > end_of(h, &span) ? h->high : end_of(h, &span);
     h->record_low = h->record_low && h->record_low < address ? h->record_low : address;
     h->record_high = h->record_high > address ? h->record_high : address;
-    return h->blocks < BLOCKS_MAX && r->pages < PAGES_MAX && enter(h, &span, (uint32_t)h->count);
+    return h->blocks < BLOCKS_MAX && h->bytes >> h->page_shift < PAGES_MAX &&
+           enter(h, &span, (uint32_t)h->count);
 }
 
 static bool read_leaf(struct reader *r, uint64_t leaf, uint64_t first)
@@ -276,7 +288,7 @@ static bool read_map(struct reader *r)
     struct sa_heap *h = r->heap;
 
     for (unsigned i = 0; i < r->roots; i++) {
-        uint64_t root = r->root + i * r->root_bytes, node, classes;
+        uint64_t root = h->root + i * h->root_bytes, node, classes;
 
         if (!sa_field_read(h->target, root, r->node, &node) ||
             !sa_field_read(h->target, root, r->classes, &classes))
@@ -289,6 +301,14 @@ static bool read_map(struct reader *r)
     return true;
 }
 
+static void fail(struct sa_error *e, const char *damage)
+{
+    bool memory = errno == ENOMEM;
+
+    sa_error_set(e, memory ? SA_EXIT_FAILED : SA_EXIT_DAMAGED, "%s",
+                 memory ? "there is no memory for the map of the heap" : damage);
+}
+
 bool sa_heap_open(struct sa_heap *h, struct sa_pages *pages, const struct sa_table *table,
                   struct sa_error *e)
 {
@@ -298,11 +318,12 @@ bool sa_heap_open(struct sa_heap *h, struct sa_pages *pages, const struct sa_tab
     memset(h, 0, sizeof(*h));
     h->target = pages->target;
     h->pages = pages;
+    errno = 0;
     fine = open_reader(&r, table, e) && read_classes(&r, table, e);
     if (!fine)
-        sa_error_set(e, SA_EXIT_DAMAGED, "the size classes of the heap cannot be read");
+        fail(e, "the size classes of the heap cannot be read");
     else if (!read_map(&r))
-        sa_error_set(e, SA_EXIT_DAMAGED, "the map of the heap cannot be read, or is too large");
+        fail(e, "the map of the heap cannot be read, or is too large");
     free(r.leaves);
     free(r.entries);
     h->free = e->code ? NULL : calloc(h->blocks / 8 + 1, 1);
@@ -324,6 +345,7 @@ void sa_heap_close(struct sa_heap *h)
         free(h->leaves[i]);
     }
     free(h->spans);
+    free(h->samples);
     free(h->free);
     sa_page_set_free(&h->records);
     memset(h, 0, sizeof(*h));
@@ -336,52 +358,90 @@ struct sa_heap_span *sa_heap_span(const struct sa_heap *h, uint64_t address)
     return entry ? &h->spans[entry - 1] : NULL;
 }
 
+struct sa_block sa_heap_block_at(const struct sa_heap *h, struct sa_heap_span *s, uint64_t index)
+{
+    uint64_t size = h->size_of[sa_span_class(s)];
+    const struct sa_heap_sample *sample = sa_span_sample(s) ? &h->samples[s->objects - 1] : NULL;
+
+    if (sample)
+        return (struct sa_block){sample->start, sample->bytes, s->bit, s};
+    if (!sa_span_class(s))
+        return (struct sa_block){sa_span_start(s), end_of(h, s) - sa_span_start(s), s->bit, s};
+    return (struct sa_block){sa_span_start(s) + index * size, size, s->bit + index, s};
+}
+
 /* The block of a span at an address within it. False: there is none, or it is free. */
-static bool block_on_span(const struct sa_heap *h, const struct sa_heap_span *s, uint64_t address,
+static bool block_on_span(const struct sa_heap *h, struct sa_heap_span *s, uint64_t address,
                           struct sa_block *ret)
 {
     uint64_t index;
 
-    if (!s || address < s->first)
+    if (!s)
         return false;
-    index = (address - s->first) / s->size;
-    if (index >= s->objects || sa_heap_bit(h->free, s->bit + index))
+    index = sa_span_class(s) ? (address - sa_span_start(s)) / h->size_of[sa_span_class(s)] : 0;
+    if (index >= sa_span_blocks(s) || sa_heap_bit(h->free, s->bit + index))
         return false;
-    *ret = (struct sa_block){s->first + index * s->size, s->size, s->bit + index, s};
-    return true;
+    *ret = sa_heap_block_at(h, s, index);
+    return address - ret->start < ret->bytes;
 }
 
 bool sa_heap_block(const struct sa_heap *h, uint64_t address, struct sa_block *ret)
 {
-    const struct sa_heap_span *s;
+    struct sa_heap_span *s;
 
     if (block_on_span(h, sa_heap_span(h, address), address, ret))
         return true;
     /* A pointer to the end of a sampled block, behind which lies no other. */
     s = sa_heap_span(h, address - 1);
-    return s && s->sample && address == s->first + s->size && block_on_span(h, s, address - 1, ret);
+    return s && sa_span_sample(s) && block_on_span(h, s, address - 1, ret) &&
+           address == ret->start + ret->bytes;
+}
+
+uint64_t sa_heap_record(const struct sa_heap *h, const struct sa_heap_span *s)
+{
+    uint64_t at = sa_span_start(s), word = sizeof(word), entry = 0;
+    uint64_t node = (at >> h->leaf_shift) & ((1ull << (h->root_shift - h->leaf_shift)) - 1);
+    uint64_t page = (at >> h->page_shift) & ((1ull << (h->leaf_shift - h->page_shift)) - 1);
+
+    return sa_pages_read(h->pages, h->root + (at >> h->root_shift) * h->root_bytes + h->root_node,
+                         &entry, word) &&
+                   sa_pages_read(h->pages, entry + node * word, &entry, word) &&
+                   sa_pages_read(h->pages, entry + page * word, &entry, word)
+               ? entry
+               : 0;
 }
 
 bool sa_heap_block_of_record(const struct sa_heap *h, uint64_t record, struct sa_block *ret)
 {
-    const struct sa_heap_span *s;
+    struct sa_heap_span *s;
     uint64_t start;
 
     if (record < h->record_low || record > h->record_high || record % sizeof(start) ||
         !sa_pages_read(h->pages, record + h->record_start, &start, sizeof(start)))
         return false;
     s = sa_heap_span(h, start);
-    return s && s->record == record && s->objects == 1 && block_on_span(h, s, s->first, ret);
+    if (!s || sa_span_blocks(s) != 1 || sa_heap_bit(h->free, s->bit) ||
+        sa_heap_record(h, s) != record)
+        return false;
+    *ret = sa_heap_block_at(h, s, 0);
+    return true;
+}
+
+bool sa_heap_make_samples(struct sa_heap *h, size_t count)
+{
+    h->samples = calloc(count + 1, sizeof(*h->samples));
+    return h->samples != NULL;
 }
 
 bool sa_heap_set_sample(struct sa_heap *h, uint64_t address, uint64_t bytes, uint32_t number)
 {
     struct sa_heap_span *s = sa_heap_span(h, address);
 
-    if (!s || s->objects != 1 || s->sample || bytes > s->end - address)
+    if (!s || sa_span_blocks(s) != 1 || sa_span_sample(s) || bytes > end_of(h, s) - address)
         return false;
-    s->first = address;
-    s->size = bytes ? bytes : 1;
-    s->sample = number + 1;
+    h->samples[number] =
+        (struct sa_heap_sample){address, bytes ? bytes : 1, (size_t)(s - h->spans)};
+    s->place &= ~(uint64_t)SA_SPAN_CLASS;
+    s->objects = number + 1;
     return true;
 }

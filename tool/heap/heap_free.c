@@ -7,12 +7,14 @@
  */
 #include "tool/heap/heap.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define SLABS_MAX   65536
 #define CLASSES_MAX 256
 #define SLOTS_MAX   (1u << 20) /* of a stack of free objects */
+#define SLOTS       4096       /* of these, read at a time */
 #define SHARDS_MAX  4096
 
 struct caches {
@@ -20,7 +22,7 @@ struct caches {
     const struct sa_table *table;
     struct sa_error *e;
     uint64_t classes;
-    uint64_t *slots; /* SLOTS_MAX of them */
+    uint64_t slots[SLOTS];
 };
 
 static uint64_t constant(struct caches *c, const char *name)
@@ -40,15 +42,18 @@ static bool read_stack(struct caches *c, uint64_t slots, uint64_t count)
 
     if (!sa_page_set_add(&h->records, slots))
         return false;
-    if (count > SLOTS_MAX || !sa_pages_read(h->pages, slots, c->slots, count * sizeof(*c->slots)))
-        return true;
-    for (uint64_t i = 0; i < count; i++) {
-        struct sa_block block;
+    for (uint64_t n; count && count <= SLOTS_MAX; count -= n, slots += n * sizeof(*c->slots)) {
+        n = count < SLOTS ? count : SLOTS;
+        if (!sa_pages_read(h->pages, slots, c->slots, n * sizeof(*c->slots)))
+            return true;
+        for (uint64_t i = 0; i < n; i++) {
+            struct sa_block block;
 
-        /* Not of a mixed span, which counts as one block. */
-        if (sa_heap_block(h, c->slots[i], &block) && block.span->of_class &&
-            block.start == c->slots[i])
-            sa_heap_set_bit(h->free, block.bit);
+            /* Not of a mixed span, which counts as one block. */
+            if (sa_heap_block(h, c->slots[i], &block) && sa_span_class(block.span) &&
+                block.start == c->slots[i])
+                sa_heap_set_bit(h->free, block.bit);
+        }
     }
     return true;
 }
@@ -129,15 +134,18 @@ static bool read_span(struct caches *c, const struct sa_heap_span *s, struct sa_
                       struct sa_field more)
 {
     struct sa_heap *h = c->heap;
-    uint64_t words = (s->objects + 63) / 64, at = s->record + bits.offset;
+    uint64_t words = (s->objects + 63) / 64, record = sa_heap_record(h, s);
+    uint64_t at = record + bits.offset;
 
+    if (!record)
+        return true;
     if (words > 1) {
-        if (!sa_pages_read(h->pages, s->record + more.offset, &at, sizeof(at)))
+        if (!sa_pages_read(h->pages, record + more.offset, &at, sizeof(at)))
             return true;
         if (!sa_page_set_add(&h->records, at))
             return false;
     }
-    if (words > SLOTS_MAX || !sa_pages_read(h->pages, at, c->slots, words * sizeof(*c->slots)))
+    if (words > SLOTS || !sa_pages_read(h->pages, at, c->slots, words * sizeof(*c->slots)))
         return true;
     for (uint64_t i = 0; i < s->objects; i++)
         if (c->slots[i / 64] >> i % 64 & 1)
@@ -155,7 +163,7 @@ static bool read_spans(struct caches *c)
     for (size_t i = 0; i < c->heap->count; i++) {
         const struct sa_heap_span *s = &c->heap->spans[i];
 
-        if (s->of_class && !read_span(c, s, bits, more))
+        if (sa_span_class(s) && !read_span(c, s, bits, more))
             return false;
     }
     return true;
@@ -167,12 +175,11 @@ bool sa_heap_read_free(struct sa_heap *h, const struct sa_table *table, struct s
     uint64_t classes = sa_table_variable(table, "sa_size_classes", e);
     struct sa_field count = field(&c, "struct sa_size_classes", "count");
 
-    c.slots = malloc(SLOTS_MAX * sizeof(*c.slots));
-    if (!c.slots)
-        sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the caches of the heap");
+    errno = 0;
     if (e->code || !sa_field_read(h->target, classes, count, &c.classes) ||
         c.classes > CLASSES_MAX || !read_spans(&c) || !read_cpus(&c) || !read_transfer(&c))
-        sa_error_set(e, SA_EXIT_DAMAGED, "the caches of the heap cannot be read");
-    free(c.slots);
+        sa_error_set(e, errno == ENOMEM ? SA_EXIT_FAILED : SA_EXIT_DAMAGED,
+                     errno == ENOMEM ? "there is no memory for the caches of the heap"
+                                     : "the caches of the heap cannot be read");
     return !e->code;
 }

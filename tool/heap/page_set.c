@@ -22,7 +22,12 @@ bool sa_page_set_add(struct sa_page_set *set, uint64_t address)
 
     if (!address || (set->count && set->pages[set->count - 1] == page))
         return true;
-    if (!sa_array_room(&set->pages, &set->cap, set->count + 1, sizeof(*set->pages), 1024))
+    if (set->count == set->cap && set->cap) { /* most are there already */
+        sa_page_set_sort(set);
+        if (set->count > set->cap / 2 &&
+            !sa_array_room(&set->pages, &set->cap, set->cap + 1, sizeof(*set->pages), 1024))
+            return false;
+    } else if (!sa_array_room(&set->pages, &set->cap, set->count + 1, sizeof(*set->pages), 1024))
         return false;
     set->pages[set->count++] = page;
     return true;

@@ -11,10 +11,14 @@
  */
 #include "tool/leaks/leaks.h"
 
+#include "tool/base/budget.h"
 #include "tool/leaks/roots.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#define RESERVE        (256u << 10) /* bytes that are left for what is remembered and reported */
+#define REMEMBERED_MAX (256u << 20) /* bytes of the target's memory; faults of more cost time */
 
 static const char no_memory[] = "there is no memory for the search of leaks";
 
@@ -40,22 +44,51 @@ static void place_samples(struct sa_leaks *l, const struct sa_live_copy *live)
     }
 }
 
-bool sa_leaks_find(struct sa_leaks *l, struct sa_reading *r, const struct sa_live_copy *live,
-                   const struct sa_threads *threads, struct sa_error *e)
+/* Memory for what the target's memory is remembered in: a part of what the command may still
+ * take. */
+static uint64_t remembered_bytes(unsigned part)
+{
+    uint64_t bytes = sa_budget_rest() / part;
+
+    return bytes < REMEMBERED_MAX ? bytes : REMEMBERED_MAX;
+}
+
+/* What sa_leaks_find_holders takes. */
+static uint64_t holders_bytes(const struct sa_leaks *l)
+{
+    return 2 * l->count * sizeof(*l->holder);
+}
+
+bool sa_leaks_open(struct sa_leaks *l, struct sa_reading *r, const struct sa_live_copy *live,
+                   struct sa_error *e)
 {
     memset(l, 0, sizeof(*l));
     l->scan.pages = -1;
     l->count = live->count;
     l->holder = calloc(l->count + 1, sizeof(*l->holder));
-    if (!l->holder || !sa_pages_open(&l->pages, &r->target) || !sa_scan_open(&l->scan, &r->target))
+    if (!l->holder || !sa_pages_open(&l->pages, &r->target, remembered_bytes(8), UINT64_MAX) ||
+        !sa_scan_open(&l->scan, &r->target))
         sa_error_set(e, SA_EXIT_FAILED, no_memory);
     if (e->code || !sa_heap_open(&l->heap, &l->pages, &r->table, e))
         return false;
-    place_samples(l, live);
-    if (!sa_mark_open(&l->mark, &l->heap, &l->scan))
+    if (!sa_heap_make_samples(&l->heap, l->count) || !sa_mark_open(&l->mark, &l->heap, &l->scan) ||
+        sa_budget_rest() < RESERVE + holders_bytes(l)) {
         sa_error_set(e, SA_EXIT_FAILED, no_memory);
+        return false;
+    }
+    place_samples(l, live);
     l->mark.sample = sample_reached;
     l->mark.arg = l;
+    return true;
+}
+
+bool sa_leaks_find(struct sa_leaks *l, struct sa_reading *r, const struct sa_threads *threads,
+                   struct sa_error *e)
+{
+    /* Now it is known whether all of the heap can be remembered. */
+    sa_pages_close(&l->pages);
+    if (!sa_pages_open(&l->pages, &r->target, remembered_bytes(2), l->heap.bytes))
+        sa_error_set(e, SA_EXIT_FAILED, no_memory);
     if (e->code || !sa_roots_mark(&l->mark, &r->table, threads, e))
         return false;
     for (size_t i = 0; i < l->count; i++) {
@@ -67,9 +100,7 @@ bool sa_leaks_find(struct sa_leaks *l, struct sa_reading *r, const struct sa_liv
 
 struct holders {
     struct sa_leaks *leaks;
-    struct sa_mark mark;
-    const uint32_t *span_of; /* [sample]: the number of its span */
-    uint32_t holder;         /* that is begun with */
+    uint32_t holder; /* that is begun with */
 };
 
 static void sample_held(void *arg, uint32_t number)
@@ -79,66 +110,69 @@ static void sample_held(void *arg, uint32_t number)
     h->leaks->holder[number] = h->holder;
 }
 
-/* One pass: from each of the samples in turn that was not reached before. Those are stored. */
-static bool pass(struct holders *h, const uint32_t *samples, size_t count, bool reverse,
-                 uint32_t *ret, size_t *ret_count)
+/* One pass: from each of the samples in turn that was not reached before. Those are stored, and
+ * their number is returned. */
+static size_t pass(struct holders *h, const uint32_t *samples, size_t count, bool reverse,
+                   uint32_t *ret)
 {
-    struct sa_leaks *l = h->leaks;
+    struct sa_mark *m = &h->leaks->mark;
+    const struct sa_heap *heap = m->heap;
+    size_t found = 0;
 
-    *ret_count = 0;
-    if (!sa_mark_open(&h->mark, &l->heap, &l->scan))
-        return false;
-    h->mark.outside = l->mark.reached;
-    h->mark.sample = sample_held;
-    h->mark.arg = h;
+    sa_mark_clear(m);
+    m->sample = sample_held;
+    m->arg = h;
     for (size_t i = 0; i < count; i++) {
         uint32_t number = samples[reverse ? count - 1 - i : i];
-        const struct sa_heap_span *span = &l->heap.spans[h->span_of[number]];
-        struct sa_block block = {span->first, span->size, span->bit, span};
+        struct sa_heap_span *span = &heap->spans[heap->samples[number].span];
+        struct sa_block block = sa_heap_block_at(heap, span, 0);
 
-        if (sa_heap_bit(h->mark.reached, span->bit))
+        if (sa_heap_bit(m->reached, block.bit))
             continue;
         h->holder = number;
-        ret[(*ret_count)++] = number;
-        if (!sa_mark_block(&h->mark, &block) || !sa_mark_run(&h->mark))
-            return false;
+        ret[found++] = number;
+        sa_mark_block(m, &block);
+        sa_mark_run(m);
     }
-    return true;
+    return found;
 }
 
 bool sa_leaks_find_holders(struct sa_leaks *l, struct sa_error *e)
 {
     uint32_t *lost = calloc(l->lost + 1, sizeof(*lost));
     uint32_t *first = calloc(l->lost + 1, sizeof(*first));
-    uint32_t *span_of = calloc(l->count + 1, sizeof(*span_of));
-    struct holders h = {.leaks = l, .span_of = span_of};
-    size_t count = 0, candidates = 0;
-    bool fine = lost && first && span_of;
+    struct holders h = {.leaks = l};
+    size_t count = 0;
 
-    for (size_t i = 0; fine && i < l->heap.count; i++)
-        if (l->heap.spans[i].sample)
-            span_of[l->heap.spans[i].sample - 1] = (uint32_t)i;
-    for (size_t i = 0; fine && i < l->count; i++)
-        if (l->holder[i] < SA_LEAK_UNKNOWN)
-            lost[count++] = (uint32_t)i;
-    fine = fine && pass(&h, lost, count, false, first, &candidates);
-    sa_mark_close(&h.mark);
-    fine = fine && pass(&h, first, candidates, true, lost, &count);
-    sa_mark_close(&h.mark);
+    if (lost && first) {
+        /* What the program reaches is left out from now on, as what is free. */
+        for (uint64_t i = 0; i <= l->heap.blocks / 8; i++)
+            l->heap.free[i] |= l->mark.reached[i];
+        for (size_t i = 0; i < l->count; i++)
+            if (l->holder[i] < SA_LEAK_UNKNOWN)
+                lost[count++] = (uint32_t)i;
+        count = pass(&h, lost, count, false, first);
+        pass(&h, first, count, true, lost);
+    } else {
+        sa_error_set(e, SA_EXIT_FAILED, no_memory);
+    }
     free(lost);
     free(first);
-    free(span_of);
-    if (!fine)
-        sa_error_set(e, SA_EXIT_FAILED, no_memory);
-    return fine;
+    return !e->code;
 }
 
-void sa_leaks_close(struct sa_leaks *l)
+void sa_leaks_forget_heap(struct sa_leaks *l)
 {
     sa_mark_close(&l->mark);
     sa_heap_close(&l->heap);
     sa_scan_close(&l->scan);
     sa_pages_close(&l->pages);
+}
+
+void sa_leaks_close(struct sa_leaks *l)
+{
+    sa_leaks_forget_heap(l);
     free(l->holder);
     memset(l, 0, sizeof(*l));
+    l->scan.pages = -1;
 }

@@ -24,12 +24,20 @@ struct sa_leaks {
     size_t lost, unknown; /* of these: lost, held or not; of which nothing is known */
 };
 
-/* Finds which samples can be reached, while the target does not run. */
-bool sa_leaks_find(struct sa_leaks *l, struct sa_reading *r, const struct sa_live_copy *live,
-                   const struct sa_threads *threads, struct sa_error *e);
+/* Reads the heap, and takes all memory that the search needs. The target may run: then this only
+ * shows whether there is enough. False: *e says why. */
+bool sa_leaks_open(struct sa_leaks *l, struct sa_reading *r, const struct sa_live_copy *live,
+                   struct sa_error *e);
+
+/* Finds which samples can be reached. The target has not run since sa_leaks_open. */
+bool sa_leaks_find(struct sa_leaks *l, struct sa_reading *r, const struct sa_threads *threads,
+                   struct sa_error *e);
 
 /* Finds who holds the others. The target may run: nobody changes what cannot be reached. */
 bool sa_leaks_find_holders(struct sa_leaks *l, struct sa_error *e);
+
+/* Frees all but what was found: the holders and the numbers. */
+void sa_leaks_forget_heap(struct sa_leaks *l);
 
 void sa_leaks_close(struct sa_leaks *l);
 

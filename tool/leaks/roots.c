@@ -117,12 +117,11 @@ static bool add_holes(struct roots *r, const struct sa_table *table, struct sa_e
 }
 
 /* Words within one page, without those of the heap and of records. */
-static bool mark_page(struct roots *r, uint64_t address, const uint64_t *words, size_t count)
+static void mark_page(struct roots *r, uint64_t address, const uint64_t *words, size_t count)
 {
-    if (sa_heap_span(r->heap, address) ||
-        (r->by_page && sa_page_set_meets(&r->heap->records, address, address + 1)))
-        return true;
-    return sa_mark_words(r->mark, words, count);
+    if (!sa_heap_span(r->heap, address) &&
+        !(r->by_page && sa_page_set_meets(&r->heap->records, address, address + 1)))
+        sa_mark_words(r->mark, words, count);
 }
 
 static bool mark_words(void *arg, uint64_t address, const uint64_t *words, size_t count)
@@ -133,8 +132,7 @@ static bool mark_words(void *arg, uint64_t address, const uint64_t *words, size_
         size_t n = (PAGE - address % PAGE) / sizeof(*words);
 
         n = n < count ? n : count;
-        if (!mark_page(r, address, words, n))
-            return false;
+        mark_page(r, address, words, n);
         address += n * sizeof(*words);
         words += n;
         count -= n;
@@ -143,7 +141,7 @@ static bool mark_words(void *arg, uint64_t address, const uint64_t *words, size_
 }
 
 /* A mapping, without the holes in it. */
-static bool mark_area(struct roots *r, const struct sa_area *a)
+static void mark_area(struct roots *r, const struct sa_area *a)
 {
     uint64_t at = a->start;
 
@@ -151,11 +149,12 @@ static bool mark_area(struct roots *r, const struct sa_area *a)
         const struct sa_hole *hole = sa_holes_find(&r->holes, at, a->end);
         uint64_t end = hole ? hole->start : a->end;
 
-        if (end > at && !sa_scan_range(r->mark->scan, at, end, mark_words, r))
-            return false;
+        if (end > at) {
+            sa_scan_range(r->mark->scan, at, end, mark_words, r);
+            sa_mark_run(r->mark);
+        }
         at = hole ? hole->end : a->end;
     }
-    return true;
 }
 
 /* Words that may point to records of spans. */
@@ -166,18 +165,17 @@ static bool mark_records(void *arg, uint64_t address, const uint64_t *words, siz
 
     (void)address;
     for (size_t i = 0; i < count; i++)
-        if (sa_heap_block_of_record(r->heap, words[i], &block) && !sa_mark_block(r->mark, &block))
-            return false;
+        if (sa_heap_block_of_record(r->heap, words[i], &block))
+            sa_mark_block(r->mark, &block);
     return true;
 }
 
-static bool mark_records_of_threads(struct roots *r)
+static void mark_records_of_threads(struct roots *r)
 {
     const struct sa_threads *threads = r->threads;
     struct sa_area area;
 
-    if (!mark_records(r, 0, threads->general.words, threads->general.count))
-        return false;
+    mark_records(r, 0, threads->general.words, threads->general.count);
     for (size_t i = 0; i < threads->count; i++) {
         uint64_t sp = threads->threads[i].sp, start = sp - SA_RED_ZONE, end;
         size_t number = sa_target_area_behind(r->target, sp, &area);
@@ -186,26 +184,22 @@ static bool mark_records_of_threads(struct roots *r)
             continue;
         start = start > area.start && start < sp ? start : area.start;
         end = area.end - sp > STACK_BYTES ? sp + STACK_BYTES : area.end;
-        if (!sa_scan_range(r->mark->scan, start, end, mark_records, r))
-            return false;
+        sa_scan_range(r->mark->scan, start, end, mark_records, r);
     }
-    return true;
 }
 
-static bool mark_all(struct roots *r)
+static void mark_all(struct roots *r)
 {
     const struct sa_threads *threads = r->threads;
     struct sa_area area;
 
-    if (!sa_mark_words(r->mark, threads->general.words, threads->general.count) ||
-        !sa_mark_words(r->mark, threads->vectors.words, threads->vectors.count) ||
-        !mark_records_of_threads(r))
-        return false;
+    sa_mark_words(r->mark, threads->general.words, threads->general.count);
+    sa_mark_words(r->mark, threads->vectors.words, threads->vectors.count);
+    mark_records_of_threads(r);
     for (size_t i = 0; r->target->kind->area(r->target, i, &area); i++)
-        if (may_have_pointers(r, i, &area) && (r->by_page || !has_records(r, &area)) &&
-            !mark_area(r, &area))
-            return false;
-    return sa_mark_run(r->mark);
+        if (may_have_pointers(r, i, &area) && (r->by_page || !has_records(r, &area)))
+            mark_area(r, &area);
+    sa_mark_run(r->mark);
 }
 
 bool sa_roots_mark(struct sa_mark *m, const struct sa_table *table,
@@ -214,8 +208,8 @@ bool sa_roots_mark(struct sa_mark *m, const struct sa_table *table,
     struct roots r = {.mark = m, .heap = m->heap, .target = m->heap->target, .threads = threads};
 
     choose_way(&r, table, e);
-    if (add_holes(&r, table, e) && !mark_all(&r))
-        sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the search of pointers");
+    if (add_holes(&r, table, e))
+        mark_all(&r);
     sa_holes_free(&r.holes);
     return !e->code;
 }

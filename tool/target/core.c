@@ -169,7 +169,8 @@ static bool core_area(struct sa_target *t, size_t i, struct sa_area *ret)
     return true;
 }
 
-static const struct sa_target_kind core_kind = {core_read, core_file, core_area, core_close};
+static const struct sa_target_kind core_kind = {
+    .read = core_read, .file = core_file, .area = core_area, .close = core_close};
 
 /* Of the flags of a program header. */
 static unsigned access_of(uint32_t flags)

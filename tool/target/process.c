@@ -33,6 +33,22 @@ static bool process_read(struct sa_target *t, uint64_t address, void *buffer, si
     return n == (ssize_t)bytes;
 }
 
+static size_t process_read_many(struct sa_target *t, const struct sa_piece *pieces, size_t count)
+{
+    struct iovec here[SA_PIECES_MAX], there[SA_PIECES_MAX];
+    ssize_t bytes;
+    size_t i = 0;
+
+    do {
+        here[i] = (struct iovec){pieces[i].buffer, pieces[i].bytes};
+        there[i] = (struct iovec){(void *)(uintptr_t)pieces[i].address, pieces[i].bytes};
+    } while (++i < count);
+    bytes = process_vm_readv(t->pid, here, count, there, count, 0);
+    for (i = 0; i < count && bytes >= (ssize_t)pieces[i].bytes; i++)
+        bytes -= (ssize_t)pieces[i].bytes;
+    return i;
+}
+
 /* A file that was deleted or replaced, or that has another name in the process's own file system,
  * is read through /proc. */
 static bool process_file(struct sa_target *t, const struct sa_row *row, char *ret, size_t cap)
@@ -67,8 +83,11 @@ static bool process_area(struct sa_target *t, size_t i, struct sa_area *ret)
     return true;
 }
 
-static const struct sa_target_kind process_kind = {process_read, process_file, process_area,
-                                                   process_close};
+static const struct sa_target_kind process_kind = {.read = process_read,
+                                                   .read_many = process_read_many,
+                                                   .file = process_file,
+                                                   .area = process_area,
+                                                   .close = process_close};
 
 /* Of the four letters of /proc/PID/maps. */
 static unsigned access_of(const char *letters)

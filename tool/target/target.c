@@ -37,6 +37,17 @@ void sa_target_close(struct sa_target *t)
     memset(t, 0, sizeof(*t));
 }
 
+size_t sa_target_read_many(struct sa_target *t, const struct sa_piece *pieces, size_t count)
+{
+    size_t i = 0;
+
+    if (count && t->kind->read_many)
+        return t->kind->read_many(t, pieces, count);
+    while (i < count && sa_target_read(t, pieces[i].address, pieces[i].buffer, pieces[i].bytes))
+        i++;
+    return i;
+}
+
 /* Room for more bytes at the end of an array. */
 static bool grow(void **array, size_t *cap, size_t needed)
 {

@@ -44,10 +44,20 @@ struct sa_area {
 
 struct sa_target;
 
+/* Memory to be read, and where to. */
+struct sa_piece {
+    uint64_t address;
+    void *buffer;
+    size_t bytes;
+};
+
 /* The kind of a target. */
 struct sa_target_kind {
     /* Exactly so many bytes, or false. */
     bool (*read)(struct sa_target *t, uint64_t address, void *buffer, size_t bytes);
+    /* Reads pieces, each exactly, until one cannot be read; returns how many. NULL: each is read by
+     * itself. */
+    size_t (*read_many)(struct sa_target *t, const struct sa_piece *pieces, size_t count);
     /* Where the file of a mapping can be opened now, other than by its name; false: nowhere else.
      */
     bool (*file)(struct sa_target *t, const struct sa_row *row, char *ret, size_t cap);
@@ -85,6 +95,11 @@ static inline bool sa_target_read(struct sa_target *t, uint64_t address, void *b
     return bytes == 0 ||
            (address && address + bytes > address && t->kind->read(t, address, buffer, bytes));
 }
+
+#define SA_PIECES_MAX 256
+
+/* Reads up to SA_PIECES_MAX pieces; returns how many, up to the first that cannot be read. */
+size_t sa_target_read_many(struct sa_target *t, const struct sa_piece *pieces, size_t count);
 
 /* The number of the first area that ends behind an address, if there is one. *ret gets what was
  * looked at last. */

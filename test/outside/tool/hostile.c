@@ -112,7 +112,8 @@ static void search(struct sa_reading *r, const struct sa_outside_profile *p, str
     struct sa_threads threads = {.threads = &thread, .count = 1, .general = {kept, KEPT, KEPT}};
     struct sa_leaks leaks;
 
-    if (sa_leaks_find(&leaks, r, &p->live, &threads, e) && sa_leaks_find_holders(&leaks, e)) {
+    if (sa_leaks_open(&leaks, r, &p->live, e) && sa_leaks_find(&leaks, r, &threads, e) &&
+        sa_leaks_find_holders(&leaks, e)) {
         if (sa_leak_report(&leaks, &p->profile, p->live.samples, 0, nowhere) != 0)
             exit(1);
         searches++;

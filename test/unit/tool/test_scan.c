@@ -78,7 +78,7 @@ static void test_pages_read_as_the_target_does(void **state)
 
     (void)state;
     make_target();
-    assert_true(sa_pages_open(&pages, &target));
+    assert_true(sa_pages_open(&pages, &target, 64 << 20, UINT64_MAX));
     for (int i = 0; i < 20000; i++) {
         uint64_t at = BASE - PAGE + (uint64_t)rand_r(&seed) % (end - BASE + 2 * PAGE);
         size_t bytes = (size_t)rand_r(&seed) % (i % 10 ? 100 : 40000);
@@ -111,13 +111,13 @@ static void test_pages_are_read_once(void **state)
 {
     static const struct sa_target_kind kind = {.read = counted_read};
     struct sa_target counted = {.kind = &kind};
-    const size_t lines = (48u << 20) / 16384; /* below the least that is remembered */
+    const size_t lines = (48u << 20) / 16384; /* below what it may remember */
     struct sa_pages pages;
     unsigned seed = 5;
     char byte;
 
     (void)state;
-    assert_true(sa_pages_open(&pages, &counted));
+    assert_true(sa_pages_open(&pages, &counted, 65 << 20, lines << 14));
     for (uint64_t i = 0; i < 100000; i++)
         assert_true(sa_pages_read(
             &pages, BASE + ((uint64_t)rand_r(&seed) % lines) * 16384 + (i & 1023), &byte, 1));
@@ -125,17 +125,42 @@ static void test_pages_are_read_once(void **state)
     sa_pages_close(&pages);
 }
 
-/* It remembers more of a larger target, where there is memory. */
-static void test_pages_grow_with_memory(void **state)
+/* Lines of a heap of which not all can be remembered: records side by side take few readings, and
+ * one that lies alone is read alone. */
+static void test_pages_are_few(void **state)
 {
+    static const struct sa_target_kind kind = {.read = counted_read};
+    struct sa_target counted = {.kind = &kind};
+    struct sa_pages pages;
+    char byte;
+
+    (void)state;
+    assert_true(sa_pages_open(&pages, &counted, 65 << 20, 1ull << 40));
+    reads = 0;
+    for (uint64_t i = 0; i < 1 << 20; i += 64)
+        assert_true(sa_pages_read(&pages, BASE + i, &byte, 1));
+    assert_int_equal(reads, 2 * (1 << 20) / 16384);
+    assert_null(sa_pages_look(&pages, BASE + (1 << 30), 1));
+    assert_non_null(sa_pages_look(&pages, BASE + (1 << 30), 1));
+    assert_null(sa_pages_look(&pages, BASE + (1 << 30) - 1, 2));
+    sa_pages_close(&pages);
+}
+
+/* It takes at most what it is given, but for the least: all of a heap, or a little. */
+static void test_pages_take_what_they_may(void **state)
+{
+    static const uint64_t given[] = {0, 1, 1 << 20, (3 << 20) + 5, 100 << 20, 1ull << 31};
     struct sa_pages pages;
 
     (void)state;
-    assert_true(sa_pages_open(&pages, &target));
-    assert_true(pages.places >= 4096 && !(pages.places & (pages.places - 1)));
-    if (sysconf(_SC_AVPHYS_PAGES) * sysconf(_SC_PAGESIZE) > 1l << 30)
-        assert_true(pages.places >= 2 * 4096);
-    sa_pages_close(&pages);
+    for (size_t i = 0; i < sizeof(given) / sizeof(*given); i++)
+        for (uint64_t heap = 1 << 20; heap < 1ull << 34; heap *= 2) {
+            assert_true(sa_pages_open(&pages, &target, given[i], heap));
+            assert_true(pages.places >= 64 && !(pages.places & (pages.places - 1)));
+            assert_true(pages.places == 64 || pages.places * (16384 + 16) <= given[i]);
+            assert_true(pages.all ? pages.places * 16384 >= heap : pages.places <= 1024);
+            sa_pages_close(&pages);
+        }
 }
 
 int main(void)
@@ -144,7 +169,8 @@ int main(void)
         cmocka_unit_test(test_scan_leaves_out_what_cannot_be_read),
         cmocka_unit_test(test_pages_read_as_the_target_does),
         cmocka_unit_test(test_pages_are_read_once),
-        cmocka_unit_test(test_pages_grow_with_memory),
+        cmocka_unit_test(test_pages_are_few),
+        cmocka_unit_test(test_pages_take_what_they_may),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
