@@ -25,12 +25,15 @@ struct options {
     double every; /* seconds between the moments of a time line; 0: none */
 };
 
-/* The library beside this program: in the same folder, above it (a build), or where it is
- * installed. */
+/*
+ * The library beside this program: in the same folder, above it (a build), or where it is
+ * installed. Packages of a system often have the link without a version apart, for those who
+ * compile: the name that programs are bound to comes first.
+ */
 static bool find_library(char *ret, size_t cap)
 {
-    static const char *const places[] = {
-        "", "../", "../lib/", "../lib/x86_64-linux-gnu/", "../lib/aarch64-linux-gnu/", "../lib64/"};
+    static const char *const places[] = {"", "../", "../" SA_LIBDIR "/", "../lib/", "../lib64/"};
+    static const char *const names[] = {LIBRARY ".0", LIBRARY};
     char self[4096], *slash;
     ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
@@ -41,10 +44,10 @@ static bool find_library(char *ret, size_t cap)
     if (!slash)
         return false;
     slash[1] = '\0';
-    for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
-        char path[4096 + 64], *whole;
+    for (size_t i = 0; i < sizeof(places) / sizeof(*places) * 2; i++) {
+        char path[4096 + 256], *whole;
 
-        snprintf(path, sizeof(path), "%s%s" LIBRARY, self, places[i]);
+        snprintf(path, sizeof(path), "%s%s%s", self, places[i / 2], names[i % 2]);
         whole = realpath(path, NULL);
         if (whole && access(whole, R_OK) == 0 && strlen(whole) < cap) {
             strcpy(ret, whole);
@@ -109,7 +112,7 @@ static int run(const void *options, int count, char **operands)
         return sa_command_misused(&sa_command_run, "-t needs -o or --html");
     if (o.library ? !realpath(o.library, library) : !find_library(library, sizeof(library))) {
         fprintf(stderr, "sallocctl: %s is not to be found; name it with --library\n",
-                o.library ? o.library : LIBRARY);
+                o.library ? o.library : LIBRARY ".0");
         return NOT_RUN;
     }
     error = o.page ? sa_run_page_prepare(profile) : 0;
