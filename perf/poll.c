@@ -148,7 +148,6 @@ static void *other(void *arg)
 {
     get_function *get = NULL;
     unsigned long polls = 0;
-    volatile unsigned long spin = 0;
 
     memcpy(&get, &arg, sizeof(arg));
     pin(1);
@@ -157,7 +156,7 @@ static void *other(void *arg)
             free(get());
         else
             for (int i = 0; i < 100000; i++)
-                spin++;
+                __asm__ volatile("");
         polls++;
     }
     return (void *)polls;

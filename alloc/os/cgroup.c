@@ -95,7 +95,7 @@ static bool list_has(const char *list, const char *word)
 static bool own_group(struct sa_cgroup_lines *lines, const char *root, bool v2,
                       char ret[SA_CGROUP_PATH_MAX])
 {
-    const char *line = lines->line;
+    char *line = lines->line;
     bool found = false;
 
     if (!lines_open(lines, root, "/proc/self/cgroup"))

@@ -157,8 +157,9 @@ void test_failure()
     CHECK(outcome_of([] {
               size = 100;
               void *p = ::operator new(size);
+              void *volatile was = p; // the compiler minds that a deleted pointer is looked at
               ::operator delete(p);
-              return p;
+              return was;
           }) == POINTER);
     CHECK(outcome_of([] {
               std::vector<char> v;

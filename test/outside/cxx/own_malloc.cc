@@ -71,7 +71,8 @@ extern "C" void *malloc(std::size_t size)
 
 extern "C" void free(void *p)
 {
-    header *h = static_cast<header *>(p) - 1;
+    void *volatile block = p; // the compiler believes that nothing lies before a block
+    header *h = static_cast<header *>(block) - 1;
 
     if (!p)
         return;

@@ -80,7 +80,8 @@ static void test_empty(void)
     free(NULL);
     CHECK(malloc_usable_size(NULL) == 0);
     for (int i = 0; i < BLOCKS; i++) {
-        char *volatile p = malloc(0); /* gcc knows that it has no bytes */
+        volatile size_t none = 0; /* gcc knows that a block of 0 bytes has none */
+        char *volatile p = malloc(none);
 
         if (SA_HARDENED) /* there it has no bytes */
             break;

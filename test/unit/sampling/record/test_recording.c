@@ -36,7 +36,7 @@ int __wrap_sa_sys_munmap(void *p, size_t bytes)
     return __real_sa_sys_munmap(p, bytes);
 }
 
-static struct sa_profile *stop(uint64_t handle)
+static struct sa_profile *stop_recording(uint64_t handle)
 {
     int error = 0;
     struct sa_profile *p = sa_snapshot_stop(handle, &error);
@@ -74,12 +74,12 @@ static void test_recording_refuses_wrong_handles(void **state)
     for (size_t i = 0; i < TEST_COUNT(never); i++)
         if (never[i] != a)
             assert_stop_fails(never[i], EINVAL);
-    sa_profile_free(stop(a));
+    sa_profile_free(stop_recording(a));
     assert_stop_fails(a, EINVAL);
     b = sa_live_start(SALLOC_PROFILE_LIFETIMES);
     assert_true(b != a);
     assert_stop_fails(a, EINVAL);
-    sa_profile_free(stop(b));
+    sa_profile_free(stop_recording(b));
     assert_stop_fails(b, EINVAL);
     assert_stop_fails(a, EINVAL);
 }
@@ -102,7 +102,7 @@ static void test_recording_runs_64_at_once(void **state)
     assert_int_equal(sa_live_start(SALLOC_PROFILE_LIFETIMES), 0);
     for (size_t i = 0; i < SA_RECORDINGS; i++) {
         size_t k = i * 37 % SA_RECORDINGS;
-        struct sa_profile *p = stop(handle[k]);
+        struct sa_profile *p = stop_recording(handle[k]);
 
         assert_int_equal(p->type, k % 2 ? SALLOC_PROFILE_LIFETIMES : SALLOC_PROFILE_ALLOCATIONS);
         assert_int_equal(samples_in(p), SA_RECORDINGS - k);
@@ -114,7 +114,7 @@ static void test_recording_runs_64_at_once(void **state)
             assert_true(handle[SA_RECORDINGS] != 0);
         }
     }
-    assert_int_equal(samples_in(stop(handle[SA_RECORDINGS])), 0);
+    assert_int_equal(samples_in(stop_recording(handle[SA_RECORDINGS])), 0);
     for (size_t i = 0; i < SA_RECORDINGS; i++)
         sa_live_remove(s[i], NULL);
     assert_false(sa_live_wants_free_stacks());
@@ -135,7 +135,7 @@ static void test_recording_of_allocations(void **state)
     }
     sa_live_remove(before, NULL);
     now_ns += 12345;
-    p = stop(handle);
+    p = stop_recording(handle);
     s[1] = sample_add(1, 64, 0.5);
     assert_int_equal(p->time_ns, now_ns - 12345);
     assert_int_equal(p->duration_ns, 12345);
@@ -175,7 +175,7 @@ static void test_recording_measures_lifetimes(void **state)
         sum += (double)life;
         squares += (double)life * (double)life;
     }
-    p = stop(handle);
+    p = stop_recording(handle);
     assert_false(sa_live_wants_free_stacks());
     assert_int_equal(p->bucket_count, 1);
     assert_int_equal(p->buckets[0].samples, 500);
@@ -207,7 +207,7 @@ static void test_recording_knows_lifetimes_of_0(void **state)
         now_ns += 100;
         sa_live_remove(s, NULL);
     }
-    p = stop(handle);
+    p = stop_recording(handle);
     assert_int_equal(p->bucket_count, 1);
     assert_int_equal(p->buckets[0].life_min, 0);
     assert_int_equal(p->buckets[0].life_max, 100);
@@ -218,7 +218,7 @@ static void test_recording_knows_lifetimes_of_0(void **state)
 /* The only row of a recording. */
 static struct salloc_profile_sample only_row(uint64_t handle, struct sa_bucket_key *ret_key)
 {
-    struct sa_profile *p = stop(handle);
+    struct sa_profile *p = stop_recording(handle);
     struct salloc_profile_sample view;
 
     assert_int_equal(p->bucket_count, 1);
@@ -311,7 +311,7 @@ static void test_recording_tells_threads_apart(void **state)
     pthread_join(thread, &first);
     assert_int_equal(pthread_create(&thread, NULL, remove_in_thread, s), 0);
     pthread_join(thread, &second);
-    p = stop(handle);
+    p = stop_recording(handle);
     assert_int_equal(p->bucket_count, 1);
     assert_int_equal(p->buckets[0].key.same_thread, 0);
     assert_int_equal(p->buckets[0].key.same_cpu, 1); /* the test stays on one */
@@ -338,7 +338,7 @@ static void test_recording_reports_censored_apart(void **state)
     sa_live_remove(before[0], NULL);
     for (size_t i = 0; i < 4; i++)
         sa_live_remove(s[i], NULL);
-    p = stop(handle);
+    p = stop_recording(handle);
     assert_int_equal(p->bucket_count, 2);
     for (size_t i = 0; i < 2; i++) {
         const struct sa_bucket *bucket = &p->buckets[i];
@@ -376,7 +376,7 @@ static void test_recording_without_memory(void **state)
         test_faults_clear();
     }
     s[1] = sample_add(1, 64, 0.5);
-    p = stop(handle);
+    p = stop_recording(handle);
     assert_int_equal(samples_in(p), 2);
     sa_profile_free(p);
     handle = sa_live_start(SALLOC_PROFILE_ALLOCATIONS);
@@ -384,7 +384,7 @@ static void test_recording_without_memory(void **state)
     s[2] = sample_add(1, 64, 0.5);
     test_faults_clear();
     assert_non_null(s[2]);
-    p = stop(handle);
+    p = stop_recording(handle);
     assert_int_equal(samples_in(p), 0);
     assert_int_equal(p->samples_dropped, 1);
     sa_profile_free(p);

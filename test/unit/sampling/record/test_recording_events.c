@@ -21,7 +21,7 @@ static uint64_t start(size_t bytes)
     return handle;
 }
 
-static struct sa_profile *stop(uint64_t handle)
+static struct sa_profile *stop_recording(uint64_t handle)
 {
     int error = 0;
     struct sa_profile *p = sa_snapshot_stop(handle, &error);
@@ -48,7 +48,7 @@ static void test_recording_of_events(void **state)
     sa_stack_ref(free_stack);
     sa_live_remove(a, free_stack); /* takes the reference over */
     sa_live_remove(before, NULL);
-    p = stop(handle);
+    p = stop_recording(handle);
     assert_false(sa_live_wants_free_stacks()); /* and samples cost no more than before */
     assert_int_equal(sa_event_ring_count(&p->events), 4);
     assert_int_equal(sa_event_ring_lost(&p->events), 0);
@@ -89,7 +89,7 @@ static void test_recording_of_events_gives_back(void **state)
     for (int i = 0; i < 1000; i++)
         sample_remove(sample_add(7, 64, 0.5));
     assert_true(stack->references > references);
-    p = stop(handle);
+    p = stop_recording(handle);
     assert_int_equal(sa_event_ring_count(&p->events) + sa_event_ring_lost(&p->events), 2000);
     sa_profile_free(p);
     assert_int_equal(stack->references, references);
@@ -109,7 +109,7 @@ static void test_recording_of_events_without_memory(void **state)
     test_faults_clear();
     sa_live_remove(sample_add(9, 64, 0.5), NULL);
     {
-        struct sa_profile *p = stop(handle); /* it went on */
+        struct sa_profile *p = stop_recording(handle); /* it went on */
 
         assert_int_equal(sa_event_ring_count(&p->events), 4);
         sa_profile_free(p);

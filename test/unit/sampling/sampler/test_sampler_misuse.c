@@ -185,7 +185,7 @@ struct sized {
     size_t size, align, claimed, claimed_align;
 };
 
-static void free_sized(void *arg)
+static void free_claimed(void *arg)
 {
     const struct sized *s = arg;
     char *p = sa_front_alloc(s->size, s->align, false);
@@ -208,9 +208,9 @@ static void test_sampler_free_with_wrong_size(void **state)
 
     (void)state;
     for (size_t i = 0; i < TEST_COUNT(wrong); i++)
-        test_child_reports(free_sized, &wrong[i], "sized free: 0x");
+        test_child_reports(free_claimed, &wrong[i], "sized free: 0x");
     for (size_t i = 0; i < TEST_COUNT(right); i++)
-        test_child_passes(free_sized, &right[i]);
+        test_child_passes(free_claimed, &right[i]);
 }
 
 /* Addresses of the sampled window that no block has had yet, or that are no longer one. */
