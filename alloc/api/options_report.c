@@ -3,6 +3,7 @@
  * their own functions; has no variables. */
 #include "alloc/api/background.h"
 #include "alloc/api/options_text.h"
+#include "alloc/api/output.h"
 #include "alloc/base/bits.h"
 #include "alloc/base/hardening.h"
 #include "alloc/base/layout.h"
@@ -138,6 +139,9 @@ static void add_text(struct sa_fmt *f, const struct sa_option_info *info,
 {
     sa_fmt_add(f, "PARAMETER salloc_%s ", info->key);
     add_value(f, info, o);
+    if (info->kind == SA_OPTION_signal && sa_option_load(info, o) &&
+        sa_output_signal_is_replaced((enum sa_option_key)(info - sa_option_infos)))
+        sa_fmt_add(f, ", replaced by the program");
     sa_fmt_add(f, "\n");
 }
 

@@ -10,6 +10,10 @@
  * its own threads, for sigwait or for another reason, thus has it delivered here. A child of fork
  * gets a thread of its own.
  *
+ * A program may put a handler of its own in the place of the options'. Nobody would then learn why
+ * no file comes. The thread therefore looks 1, 10, 100 and 1000 seconds after its start, as does
+ * the handler of exit, and a line on stderr tells it once; the stats page does each time.
+ *
  * The mutex `writing` is held while a page or a profile is made and written, and guards the
  * variables of stats_output.c and profile_output.c. It is a mutex of libc: its holder holds no lock
  * of the allocator.
@@ -18,6 +22,7 @@
 
 #include "alloc/api/exit_signals.h"
 #include "alloc/api/options.h"
+#include "alloc/api/options_text.h"
 #include "alloc/api/own_thread.h"
 #include "alloc/api/profile_output.h"
 #include "alloc/api/replaced.h"
@@ -25,6 +30,8 @@
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
+#include "alloc/base/fmt.h"
+#include "alloc/base/layout.h"
 #include "alloc/fork/vfork.h"
 #include "alloc/os/clock.h"
 #include "alloc/os/parent.h"
@@ -42,6 +49,13 @@
 
 #define SECOND_NS 1000000000ull
 
+/* When the thread looks whether its handlers are still there: after FIRST_LOOK_S seconds, and each
+ * time after LOOK_FACTOR times as long, up to LAST_LOOK_S. Programs install handlers as they
+ * start; few wake-ups keep an idle process idle. */
+#define FIRST_LOOK_S 1
+#define LOOK_FACTOR  10
+#define LAST_LOOK_S  1000
+
 /* What is written, as bits. */
 enum { PAGE = 1, PROFILE = 2 };
 
@@ -52,8 +66,61 @@ static struct {
     uint32_t bell;  /* atomic: changes when the thread is to look. Signal handlers and slow paths
                        add 1; the thread waits for a change */
     bool over;      /* under `writing`: the process exits, and the last file is written */
+    uint32_t replaced; /* atomic: PAGE, PROFILE: those whose signal has another handler now, as last
+                          looked at. Set to the same by all who look */
+    uint32_t told;     /* atomic: those of which stderr was told */
     pthread_mutex_t writing;
 } output = {.writing = PTHREAD_MUTEX_INITIALIZER};
+
+/* What reports show. */
+SA_LAYOUT = {
+    SA_LAYOUT_STATE("output", output, replaced),
+};
+SA_LAYOUT_STATIC_ADDRESS("output", output);
+
+static void output_signal(int number);
+
+/* Looks whose handlers are still there. Allocates nothing. */
+static uint32_t output_look(void)
+{
+    const int numbers[] = {sa_options.stats_signal, sa_options.profile_signal};
+    uint32_t replaced = 0;
+    struct sigaction now;
+
+    for (unsigned i = 0; i < 2; i++)
+        if (numbers[i] && sigaction(numbers[i], NULL, &now) == 0 && now.sa_handler != output_signal)
+            replaced |= PAGE << i;
+    sa_store_relaxed(&output.replaced, replaced);
+    return replaced;
+}
+
+bool sa_output_signal_is_replaced(enum sa_option_key key)
+{
+    return output_look() & (key == SA_OPTION_KEY_stats_signal ? PAGE : PROFILE);
+}
+
+/* Tells of what is wanted, but not at its signal. */
+static void output_tell_replaced(void)
+{
+    static const enum sa_option_key keys[] = {SA_OPTION_KEY_stats_signal,
+                                              SA_OPTION_KEY_profile_signal};
+    uint32_t news = output_look() & output.wanted;
+
+    news &= ~__atomic_fetch_or(&output.told, news, __ATOMIC_RELAXED);
+    for (unsigned i = 0; i < 2; i++) {
+        const struct sa_option_info *info = &sa_option_infos[keys[i]];
+        char name[32];
+        struct sa_fmt f;
+
+        if (!(news & PAGE << i))
+            continue;
+        sa_fmt_init(&f, name, sizeof(name));
+        sa_option_add_value(&f, info, sa_option_load(info, &sa_options));
+        sa_warn("%s:%s: the program has its own handler of this signal; nothing is written at it "
+                "unless that one calls salloc's",
+                info->key, name);
+    }
+}
 
 /* Writes what is wanted of `what`. last: nothing is written after it. */
 static void output_write(uint32_t what, bool last)
@@ -78,6 +145,7 @@ static void output_at_exit(void)
         sa_warn("exit inside of malloc: no profile and no stats page are written");
         return;
     }
+    output_tell_replaced();
     sa_exit_signals_serve(0); /* this thread holds the mutex: a signal would wait in vain */
     output_write(PAGE | PROFILE, true);
 }
@@ -103,8 +171,22 @@ static bool beat_is_due(struct beat *beat, uint64_t now)
     return true;
 }
 
+/* Looks at the handlers when it is time, and returns when it is next. seconds: the time that the
+ * last look has come after, and the next comes after. */
+static uint64_t output_watch(uint64_t *seconds, uint64_t next, uint64_t now)
+{
+    if (now < next)
+        return next;
+    if (*seconds)
+        output_tell_replaced();
+    *seconds = *seconds ? *seconds * LOOK_FACTOR : FIRST_LOOK_S;
+    return *seconds > LAST_LOOK_S ? UINT64_MAX : now + *seconds * SECOND_NS;
+}
+
 static void *output_thread(void *unused)
 {
+    bool listens = sa_options.profile_signal || sa_options.stats_signal;
+    uint64_t look_after = 0, look = listens ? 0 : UINT64_MAX;
     struct beat pages = beat_begin(sa_options.stats_every);
     struct beat profiles = beat_begin(sa_options.profile_every);
     sigset_t own;
@@ -118,9 +200,11 @@ static void *output_thread(void *unused)
     pthread_sigmask(SIG_UNBLOCK, &own, NULL);
     for (;;) {
         uint32_t bell = sa_load_acquire(&output.bell), what = sa_xchg_acquire(&output.asked, 0);
-        uint64_t now = sa_clock_ns(), next = sa_min(pages.next_ns, profiles.next_ns);
+        uint64_t now = sa_clock_ns(), next;
         bool grown = sa_options.profile_growth && sa_in_use_has_grown();
 
+        look = output_watch(&look_after, look, now);
+        next = sa_min(sa_min(pages.next_ns, profiles.next_ns), look);
         if (beat_is_due(&pages, now))
             what |= PAGE;
         if (beat_is_due(&profiles, now) || grown)

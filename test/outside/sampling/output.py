@@ -143,6 +143,31 @@ class Times(Case):
         self.until('both', lambda: self.left() == ['1.page', '2.txt', 'b.page', 'b.txt'])
         self.assertEqual(program.end('_exit'), (3, ''))
 
+    def replacing(self, name, how, then):
+        """stderr, and what the page says, of a process that gives a signal another handler or action."""
+        script = f'import os, signal, time\nsignal.signal(signal.{name}, {how})\n{then}\n'
+        run = subprocess.run([sys.executable, '-c', script], stderr=subprocess.PIPE, text=True, check=False, timeout=PATIENCE,
+                             env=environment(f'stats:{self.path("page")},stats_signal:USR1,'
+                                             f'profile:{self.path("p.txt")},profile_signal:RTMIN+7'))
+        self.assertEqual(run.returncode, 0)
+        return run.stderr, re.findall(r'^PARAMETER salloc_(?:stats|profile)_signal (.*)', self.text('page'), re.M)
+
+    def test_signals_that_the_program_takes(self):
+        """A line on stderr, once for each, and on the page. Handlers, and actions."""
+        says = ('salloc: {}: the program has its own handler of this signal; nothing is written at it unless that one calls '
+                'salloc\'s\n')
+        page, profile = says.format('stats_signal:USR1'), says.format('profile_signal:41')
+        self.assertEqual(self.replacing('SIGUSR2', 'lambda *a: None', ''), ('', ['USR1', '41']))
+        for how in ('lambda *a: None', 'signal.SIG_IGN', 'signal.SIG_DFL'):
+            self.assertEqual(self.replacing('SIGUSR1', how, ''), (page, ['USR1, replaced by the program', '41']))
+            self.assertEqual(self.replacing('SIGRTMIN + 7', how, ''), (profile, ['USR1', '41, replaced by the program']))
+        # While it runs, and in a child of fork.
+        for then in ('time.sleep(3)\nos.kill(os.getpid(), signal.SIGKILL)', 'time.sleep(3)\nos._exit(0)'):
+            script = f'import os, signal, time\nif os.fork():\n os.wait(); os._exit(0)\nsignal.signal(signal.SIGUSR2, print)\n{then}'
+            run = subprocess.run([sys.executable, '-W', 'ignore', '-c', script], stderr=subprocess.PIPE, text=True, check=True,
+                                 env=environment(f'profile:{self.path("p.txt")},profile_signal:USR2'), timeout=PATIENCE)
+            self.assertEqual(run.stderr, says.format('profile_signal:USR2'))
+
     def test_children(self):
         """A child of fork writes, too."""
         script = f'import os, time\nif os.fork() == 0: time.sleep({PATIENCE})\nelse: os.wait()\n'

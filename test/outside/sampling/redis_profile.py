@@ -53,7 +53,7 @@ def serve(folder, ending, type_):
     with socket.socket() as probe:
         probe.bind(('127.0.0.1', 0))
         port = str(probe.getsockname()[1])
-    conf = (f'profile:{folder}/{ending}.%n.%p.{ending},profile_type:{type_},profile_signal:USR2,'
+    conf = (f'profile:{folder}/{ending}.%n.%p.{ending},profile_type:{type_},profile_signal:RTMIN+7,'
             'sample_interval:16k')
     if type_ == 'fragmentation':
         conf += ',cpu_cache:64k'  # what lies in caches is not free on its span
@@ -68,7 +68,7 @@ def serve(folder, ending, type_):
                                  capture_output=True).stdout != b'PONG\n':
                 time.sleep(0.05)
             with subprocess.Popen([sys.executable, '-c', f'import os, time\nfor i in range(20):\n'
-                                   f' os.kill({server.pid}, {int(signal.SIGUSR2)})\n time.sleep(0.02)\n']):
+                                   f' os.kill({server.pid}, {signal.SIGRTMIN + 7})\n time.sleep(0.02)\n']):
                 load(port)
             subprocess.run(['redis-cli', '-p', port, 'shutdown', 'nosave'], check=False)
             if server.wait(30):

@@ -32,7 +32,7 @@ class Worker:
         self.test = test
         self.own = os.path.join(test.folder, 'own.pb')
         env = dict(os.environ, PYTHONMALLOC='malloc')
-        env['SALLOC_CONF'] = 'sample_interval:%d,profile:%s,profile_signal:USR2%s' % (interval, self.own, conf)
+        env['SALLOC_CONF'] = 'sample_interval:%d,profile:%s,profile_signal:RTMIN+7%s' % (interval, self.own, conf)
         if preload:
             env['LD_PRELOAD'] = test.library
         self.process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **more)
@@ -48,7 +48,7 @@ class Worker:
         """What the process writes itself; nothing of it is in the heap."""
         if os.path.exists(self.own):
             os.remove(self.own)
-        os.kill(self.pid, signal.SIGUSR2)
+        os.kill(self.pid, signal.SIGRTMIN + 7)
         for _ in range(400):
             if os.path.exists(self.own):
                 return Profile(self.own)
