@@ -91,6 +91,11 @@ class Daemon:
         self.log = folder / "log"
         self.process, self.others = None, []
 
+    def give(self, user):
+        """The folder, with copies of what runs: another user may not reach the build, as below a home of mode 0700."""
+        self.lock_in = shutil.copy(self.lock_in, self.folder)
+        shutil.chown(self.folder, user, user)
+
     def environment(self, **more):
         env = {name: os.environ[name] for name in ("PATH", "SALLOC_CONF", "GLIBC_TUNABLES", "LC_ALL") if name in os.environ}
         return dict(env, **more)
@@ -234,7 +239,7 @@ def check_postgres(daemon):
         skip("no postgres")
     user = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.getuid() == 0 else {}
     if user:
-        shutil.chown(folder, "postgres", "postgres")
+        daemon.give("postgres")
     tools = dict(stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=daemon.environment(),
                  cwd=folder, timeout=PATIENCE + SECONDS, check=False, **user)
     subprocess.run([found[-1] / "initdb", "-D", folder / "data", "-U", "postgres", "-N", "-A", "trust"], **tools).check_returncode()

@@ -54,7 +54,7 @@ def case_namespaces(test):
         print('needs root and unshare')
         return
     env = dict(os.environ, LD_PRELOAD=test.library, SALLOC_CONF='control:on')
-    outer = subprocess.Popen(['unshare', '--pid', '--net', '--fork', '--mount-proc', test.worker, 'still'], env=env,
+    outer = subprocess.Popen(['unshare', '--pid', '--net', '--fork', '--mount-proc', '--propagation', 'unchanged', test.worker, 'still'], env=env,
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         assert b'ready' in outer.stdout.readline()

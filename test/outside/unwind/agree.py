@@ -42,7 +42,7 @@ new Promise(d => require("fs").readFile(process.argv[0], d))));'''
 
 PROGRAMS = {
     'perl': (['-e', PERL], ''),
-    'git': (['-C', ROOT, 'log', '-p', '-50'], ''),
+    'git': (['-C', ROOT, 'log', '-p', '-50'] if os.path.exists(os.path.join(ROOT, '.git')) else ['init', '-q', '.'], ''),
     'python3': (['-c', PYTHON], ''),
     'gcc': (['-O2', '-w', '-D_GNU_SOURCE', '-I', ROOT, '-c', SOURCE, '-o', '/dev/null'], ''),
     'clang': (['-O2', '-w', '-D_GNU_SOURCE', '-I', ROOT, '-c', SOURCE, '-o', '/dev/null'], ''),
