@@ -2,10 +2,12 @@
 /* Destinations of reports; see destination.h. A destination belongs to its caller. */
 #include "alloc/os/destination.h"
 
+#include "alloc/base/bits.h"
 #include "alloc/base/error_words.h"
 #include "alloc/base/fatal.h"
 #include "alloc/base/fmt.h"
 #include "alloc/os/sys.h"
+#include "alloc/os/vm.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -37,33 +39,75 @@ static int parse_number(const char *text, const char **ret_rest)
 
 int sa_destination_number(const char *pattern, const char **ret_ending)
 {
-    static const struct {
-        char name[12];
-        int number;
-    } names[] = {
-        {"stdout", STDOUT_FILENO},      {"stderr", STDERR_FILENO},
-        {"/dev/stdin", STDIN_FILENO},   {"/dev/stdout", STDOUT_FILENO},
-        {"/dev/stderr", STDERR_FILENO},
-    };
-    static const char folders[][16] = {"fd:", "/dev/fd/", "/proc/self/fd/"};
+    const char *rest = "";
+    int number;
 
     *ret_ending = NULL;
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (strcmp(pattern, names[i].name) == 0)
-            return names[i].number;
-    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
-        size_t n = strlen(folders[i]);
-        const char *rest = "";
-        int number;
+    if (strcmp(pattern, "stdout") == 0)
+        return STDOUT_FILENO;
+    if (strcmp(pattern, "stderr") == 0)
+        return STDERR_FILENO;
+    if (strncmp(pattern, "fd:", 3) != 0)
+        return sa_file_descriptor_of(pattern);
+    number = parse_number(pattern + 3, &rest);
+    if (number >= 0 && *rest == '.')
+        *ret_ending = rest;
+    return *rest && !*ret_ending ? -1 : number;
+}
 
-        if (strncmp(pattern, folders[i], n) != 0)
-            continue;
-        number = parse_number(pattern + n, &rest);
-        if (number >= 0 && i == 0 && *rest == '.')
-            *ret_ending = rest;
-        return *rest && !*ret_ending ? -1 : number;
-    }
-    return -1;
+/* Variables that are too large for the stack of any thread. */
+struct room {
+    struct sa_file file;
+    char path[SA_FILE_PATH_MAX];
+};
+
+#define ROOM_BYTES sa_align_up(sizeof(struct room), 65536)
+
+bool sa_destination_is_direct(const char *pattern)
+{
+    const char *ending;
+    struct room *room;
+    bool is;
+
+    if (sa_destination_number(pattern, &ending) >= 0)
+        return true;
+    room = sa_vm_map(NULL, ROOM_BYTES, "salloc file");
+    if (!room)
+        return false;
+    is = sa_file_expand_to_try(pattern, room->path, sizeof(room->path)) == 0 &&
+         sa_file_is_direct(&room->file, room->path);
+    sa_vm_unmap(room, ROOM_BYTES);
+    return is;
+}
+
+/* The descriptor that a pattern names, also by a link that leads to it; -1: none. */
+static int number_of(const char *pattern)
+{
+    const char *ending;
+    int number = sa_destination_number(pattern, &ending);
+    struct room *room;
+
+    if (number >= 0 || strchr(pattern, '%'))
+        return number;
+    room = sa_vm_map(NULL, ROOM_BYTES, "salloc file");
+    if (!room)
+        return -1;
+    number = sa_file_leads_to(&room->file, pattern);
+    sa_vm_unmap(room, ROOM_BYTES);
+    return number;
+}
+
+int sa_destination_open(struct sa_file *file, const char *name, int mode)
+{
+    const char *ending;
+    int number = sa_destination_number(name, &ending);
+    int failed = number < 0 ? 0 : sa_file_check_descriptor(number);
+
+    if (number < 0)
+        return sa_file_begin_as(file, name, mode, true);
+    if (!failed)
+        sa_file_begin_descriptor(file, number);
+    return failed;
 }
 
 /* Whether the descriptor still is the file that it was when the destination was initialised. */
@@ -75,23 +119,12 @@ static bool is_the_same(const struct sa_destination *d, int fd)
            memcmp(now, d->identity, sizeof(now)) == 0;
 }
 
-/* Returns 0 if the descriptor can be written to. */
-static int check_descriptor(int fd)
-{
-    int flags = sa_sys_file_flags(fd);
-
-    if (flags < 0)
-        return flags;
-    return (flags & O_ACCMODE) == O_RDONLY || (flags & O_PATH) ? -EBADF : 0;
-}
-
 int sa_destination_init(struct sa_destination *d, const char *pattern)
 {
-    const char *ending;
     size_t n = strlen(pattern);
     int failed;
 
-    d->number = sa_destination_number(pattern, &ending);
+    d->number = number_of(pattern);
     d->copy = -1;
     d->mode = 0600;
     d->nested = false;
@@ -103,7 +136,7 @@ int sa_destination_init(struct sa_destination *d, const char *pattern)
     memcpy(d->pattern, pattern, n + 1);
     if (d->number < 0)
         return sa_file_check_pattern(pattern);
-    failed = check_descriptor(d->number);
+    failed = sa_file_check_descriptor(d->number);
     return failed ? failed : sa_sys_file_identity(d->number, d->identity);
 }
 
@@ -132,18 +165,14 @@ static int make_absolute(struct sa_destination *d)
     return 0;
 }
 
-/* Creates a file at the path and removes it again. Returns 0 or the error. */
+/* Returns 0 or the error that a file at the path would meet. */
 static int try_path(const struct sa_destination *d)
 {
     static struct sa_file file; /* 8 KiB; used by the constructor, on one thread */
     char path[SA_FILE_PATH_MAX];
     int failed = sa_file_expand_to_try(d->pattern, path, sizeof(path));
 
-    if (!failed)
-        failed = sa_file_begin(&file, path);
-    if (!failed)
-        sa_file_abandon(&file);
-    return failed;
+    return failed ? failed : sa_file_try(&file, path);
 }
 
 int sa_destination_keep(struct sa_destination *d, const char *pattern, bool nested)
@@ -195,7 +224,7 @@ int sa_destination_begin(const struct sa_destination *d, struct sa_file *file, c
         failed = sa_file_expand(d->pattern, path, SA_FILE_PATH_MAX);
         if (!failed && d->nested && !sa_file_pattern_has_pid(d->pattern))
             failed = add_process(path);
-        return failed ? failed : sa_file_begin_as(file, path, d->mode);
+        return failed ? failed : sa_file_begin_as(file, path, d->mode, false);
     }
     memcpy(path, d->pattern, strlen(d->pattern) + 1);
     if (!is_the_same(d, fd))

@@ -43,6 +43,9 @@ struct sa_destination {
  */
 int sa_destination_number(const char *pattern, const char **ret_ending);
 
+/* Whether data for a pattern would go to a descriptor, a device, a pipe or a socket. */
+bool sa_destination_is_direct(const char *pattern);
+
 /* Initialises a destination for a report that is written now. */
 int sa_destination_init(struct sa_destination *d, const char *pattern);
 
@@ -57,6 +60,12 @@ int sa_destination_keep(struct sa_destination *d, const char *pattern, bool nest
  */
 int sa_destination_begin(const struct sa_destination *d, struct sa_file *file, char *path,
                          bool text);
+
+/*
+ * Begins a file that is written now, at a name without placeholders: a path, or a descriptor as
+ * above. A pipe is waited for until somebody reads it.
+ */
+int sa_destination_open(struct sa_file *file, const char *name, int mode);
 
 /* Called in a child of fork, which is nested. Closes the copy, which could keep a pipe open. The
  * number remains. */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that are complete or not there; see file.h. A struct sa_file belongs to its caller. */
+/* Outputs that are complete or not there; see file.h. A struct sa_file belongs to its caller. */
 #include "alloc/os/file.h"
 
 #include "alloc/base/atomic.h"
 #include "alloc/base/fmt.h"
+#include "alloc/os/socket.h"
 #include "alloc/os/sys.h"
 
 #include <errno.h>
@@ -12,11 +13,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static uint32_t file_sequence;  /* atomic, relaxed: the last number that %n stood for */
 static uint32_t file_temporary; /* atomic, relaxed: the next number in a temporary name */
 
 #define WAIT_MS 1000 /* of waiting for a descriptor that does not block, before the next try */
 #define LINKS   40   /* the most symbolic links that are followed, as in the kernel */
+#define DIGITS  7    /* the most of a descriptor in a path */
 
 /* Temporary names to try: others may have taken some, by accident or on purpose. */
 #define TRIES 100
@@ -78,30 +79,23 @@ static int open_nameless(const struct sa_file *file, int mode)
 static void file_init(struct sa_file *file)
 {
     file->fd = -1;
-    file->named = file->placed = file->borrowed = false;
+    file->named = file->placed = file->borrowed = file->direct = false;
     file->at = file->lines = file->lines_max = 0;
 }
 
-void sa_file_begin_descriptor(struct sa_file *file, int fd)
+/* Replaces file->path by the target of the link at its end. Returns 0 or a negative errno. */
+static int follow(struct sa_file *file)
 {
-    file_init(file);
-    file->fd = fd;
-    file->borrowed = true;
-}
-
-/* Replaces a path by the target of the link at its end. Returns 0 or a negative errno. */
-static int follow(char path[SA_FILE_PATH_MAX])
-{
-    char target[SA_FILE_PATH_MAX];
-    long n = sa_sys_readlink(path, target, sizeof(target));
+    char *target = file->temporary; /* a buffer that is not in use yet */
+    long n = sa_sys_readlink(file->path, target, sizeof(file->temporary));
     size_t folder;
 
     if (n < 0)
         return (int)n;
-    folder = target[0] == '/' ? 0 : folder_length(path);
-    if (folder + (size_t)n >= SA_FILE_PATH_MAX)
+    folder = target[0] == '/' ? 0 : folder_length(file->path);
+    if (folder + (size_t)n >= sizeof(file->path))
         return -ENAMETOOLONG;
-    memcpy(path + folder, target, (size_t)n + 1);
+    memcpy(file->path + folder, target, (size_t)n + 1);
     return 0;
 }
 
@@ -119,57 +113,141 @@ static bool is_in_proc(char *path)
     return is;
 }
 
-/*
- * Returns 0 if a new file may take the place of what the path names. It may replace a link to a
- * file, to a folder or to nothing. It may not replace a link into /proc, even if nothing is there
- * now: that was, or will be, an open file.
- */
-static int check_place(struct sa_file *file)
+int sa_file_descriptor_of(const char *path)
 {
-    char *path = file->temporary; /* a buffer that is not in use yet */
-    int mode = sa_sys_file_mode(file->path);
+    static const char folders[][24] = {"/dev/fd/", "/proc/self/fd/", "/proc/thread-self/fd/"};
+    static const char names[][12] = {"/dev/stdin", "/dev/stdout", "/dev/stderr"};
+    int n = 0;
 
-    if (mode == -ENOENT || (mode >= 0 && S_ISREG(mode)))
-        return 0;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(path, names[i]) == 0)
+            return (int)i;
+    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+        const char *p = path + strlen(folders[i]), *start = p;
+
+        if (strncmp(path, folders[i], strlen(folders[i])) != 0)
+            continue;
+        for (; *p >= '0' && *p <= '9' && p - start < DIGITS; p++)
+            n = n * 10 + (*p - '0');
+        return *p || p == start ? -1 : n;
+    }
+    return -1;
+}
+
+int sa_file_check_descriptor(int fd)
+{
+    int flags = sa_sys_file_flags(fd);
+
+    if (flags < 0)
+        return flags;
+    return (flags & O_ACCMODE) == O_RDONLY || (flags & O_PATH) ? -EBADF : 0;
+}
+
+/* What a path names, in the end. */
+enum place {
+    PLACE_FILE,       /* a regular file, or nothing yet: a new file takes the place */
+    PLACE_OPEN,       /* a device or a pipe, which is opened and written to */
+    PLACE_SOCKET,     /* the same, by a connection */
+    PLACE_DESCRIPTOR, /* a descriptor of this process */
+};
+
+/* The place of a link in the file system of processes, which leads to an open file even where its
+ * text names nothing. Returns a place, or a negative errno. */
+static int place_in_proc(const struct sa_file *file)
+{
+    int fd = sa_sys_open(file->path, O_PATH, 0), mode;
+
+    if (fd < 0)
+        return fd;
+    mode = sa_sys_open_mode(fd);
+    sa_sys_close(fd);
     if (mode < 0)
         return mode;
-    if (!S_ISLNK(mode))
-        return S_ISDIR(mode) ? -EISDIR : -EEXIST;
-    memcpy(path, file->path, strlen(file->path) + 1);
-    for (int i = 0; i < LINKS && mode >= 0 && S_ISLNK(mode); i++) {
-        if (is_in_proc(path))
-            return -EEXIST;
-        mode = follow(path);
-        if (!mode && is_in_proc(path))
-            return -EEXIST;
-        if (!mode)
-            mode = sa_sys_file_mode(path);
+    if (S_ISDIR(mode))
+        return -EISDIR;
+    return S_ISCHR(mode) || S_ISBLK(mode) || S_ISFIFO(mode) ? PLACE_OPEN : -EEXIST;
+}
+
+/*
+ * Follows the links at the end of file->path, which becomes the path of what they lead to. Returns
+ * a place, or a negative errno. A link of a user who is neither this process's nor root is not
+ * followed (-ELOOP): whoever may make links in the folder could have any file replaced.
+ */
+static int find_place(struct sa_file *file)
+{
+    for (int i = 0; i < LINKS; i++) {
+        int mode, failed;
+
+        if (sa_file_descriptor_of(file->path) >= 0)
+            return PLACE_DESCRIPTOR;
+        mode = sa_sys_file_mode(file->path);
+        if (mode == -ENOENT || (mode >= 0 && S_ISREG(mode)))
+            return PLACE_FILE;
+        if (mode < 0)
+            return mode;
+        if (S_ISDIR(mode))
+            return -EISDIR;
+        if (S_ISSOCK(mode))
+            return PLACE_SOCKET;
+        if (!S_ISLNK(mode))
+            return PLACE_OPEN;
+        if (is_in_proc(file->path))
+            return place_in_proc(file);
+        if (!sa_sys_file_is_trusted(file->path))
+            return -ELOOP;
+        failed = follow(file);
+        if (failed)
+            return failed;
     }
-    return mode < 0 || S_ISREG(mode) || S_ISDIR(mode) || S_ISLNK(mode) ? 0 : -EEXIST;
+    return -ELOOP;
 }
 
 int sa_file_begin(struct sa_file *file, const char *path)
 {
-    return sa_file_begin_as(file, path, 0600);
+    return sa_file_begin_as(file, path, 0600, false);
 }
 
-int sa_file_begin_as(struct sa_file *file, const char *path, int mode)
+/* Begins to write to a descriptor as it is. */
+static void begin_direct(struct sa_file *file, int fd, bool borrowed)
 {
-    int fd, failed;
-    size_t n = strlen(path);
+    file->fd = fd;
+    file->direct = true;
+    file->borrowed = borrowed;
+}
 
+void sa_file_begin_descriptor(struct sa_file *file, int fd)
+{
     file_init(file);
-    file->limit = sa_sys_file_limit();
-    if (n == 0 || path[n - 1] == '/')
-        return -EINVAL;
-    if (n >= sizeof(file->path))
-        return -ENAMETOOLONG;
-    memcpy(file->path, path, n + 1);
-    failed = check_place(file);
-    if (failed)
-        return failed;
+    begin_direct(file, fd, true);
+}
 
-    fd = open_nameless(file, mode);
+/* Begins to write to a device, a pipe or a socket. waits: for the reader of a pipe. */
+static int begin_open(struct sa_file *file, enum place place, bool waits)
+{
+    int flags = O_WRONLY | O_NOCTTY | (waits ? 0 : O_NONBLOCK), fd, mode;
+
+    if (place == PLACE_DESCRIPTOR) {
+        begin_direct(file, sa_file_descriptor_of(file->path), true);
+        return sa_file_check_descriptor(file->fd);
+    }
+    fd = place == PLACE_SOCKET ? sa_socket_connect(file->path, waits)
+                               : sa_sys_open(file->path, flags, 0);
+    if (fd < 0)
+        return fd;
+    mode = sa_sys_open_mode(fd);
+    if (mode < 0 || S_ISREG(mode)) { /* another process has put a file there meanwhile */
+        sa_sys_close(fd);
+        return mode < 0 ? mode : -EBUSY;
+    }
+    begin_direct(file, fd, false);
+    return 0;
+}
+
+/* Begins a new file, at the end of all links. */
+static int begin_new(struct sa_file *file, int mode)
+{
+    int fd = open_nameless(file, mode), failed;
+
     for (int i = 0; i < TRIES && fd < 0; i++) {
         failed = temporary_name(file);
         if (failed)
@@ -185,7 +263,56 @@ int sa_file_begin_as(struct sa_file *file, const char *path, int mode)
     return 0;
 }
 
-/* Writes all bytes to a borrowed descriptor. Waits if it is full. */
+/* Stores a path in the file, and finds its place. */
+static int begin_path(struct sa_file *file, const char *path)
+{
+    size_t n = strlen(path);
+
+    file_init(file);
+    if (n == 0 || path[n - 1] == '/')
+        return -EINVAL;
+    if (n >= sizeof(file->path))
+        return -ENAMETOOLONG;
+    memcpy(file->path, path, n + 1);
+    return find_place(file);
+}
+
+int sa_file_begin_as(struct sa_file *file, const char *path, int mode, bool waits)
+{
+    int place = begin_path(file, path);
+
+    if (place < 0)
+        return place;
+    if (place != PLACE_FILE)
+        return begin_open(file, (enum place)place, waits);
+    file->limit = sa_sys_file_limit();
+    return begin_new(file, mode);
+}
+
+int sa_file_try(struct sa_file *file, const char *path)
+{
+    int place = begin_path(file, path), failed;
+
+    if (place != PLACE_FILE)
+        return place < 0 ? place : 0;
+    file->limit = sa_sys_file_limit();
+    failed = begin_new(file, 0600);
+    if (!failed)
+        sa_file_abandon(file);
+    return failed;
+}
+
+bool sa_file_is_direct(struct sa_file *file, const char *path)
+{
+    return begin_path(file, path) > PLACE_FILE;
+}
+
+int sa_file_leads_to(struct sa_file *file, const char *path)
+{
+    return begin_path(file, path) == PLACE_DESCRIPTOR ? sa_file_descriptor_of(file->path) : -1;
+}
+
+/* Writes all bytes to what is written to as it is. Waits if it is full. */
 static int write_descriptor(int fd, const char *from, size_t bytes)
 {
     while (bytes) {
@@ -234,7 +361,7 @@ int sa_file_write(struct sa_file *file, const void *data, size_t bytes)
 {
     const char *from = data;
 
-    if (file->borrowed)
+    if (file->direct)
         return write_lines(file, from, bytes);
     if (bytes > file->limit || file->at > file->limit - bytes)
         return -EFBIG;
@@ -277,17 +404,31 @@ static int give_name(struct sa_file *file)
     return failed;
 }
 
+/* Returns 0 if what has the file's name may still be replaced. */
+static int check_replaced(const struct sa_file *file)
+{
+    int mode = sa_sys_file_mode(file->path);
+
+    return mode == -ENOENT || (mode >= 0 && S_ISREG(mode)) ? 0 : mode < 0 ? mode : -EEXIST;
+}
+
 int sa_file_commit(struct sa_file *file)
 {
     int failed, closed;
 
-    if (file->borrowed)
-        return commit_descriptor(file);
+    if (file->direct) {
+        failed = commit_descriptor(file);
+        closed = file->borrowed ? 0 : sa_sys_close(file->fd);
+        file->fd = -1;
+        return failed ? failed : closed;
+    }
     failed = file->named ? 0 : give_name(file);
     closed = sa_sys_close(file->fd); /* some file systems report a failed write only here */
     file->fd = -1;
     if (!failed)
         failed = closed;
+    if (!failed && !file->placed)
+        failed = check_replaced(file);
     if (!failed && !file->placed)
         failed = sa_sys_rename(file->temporary, file->path);
     if (failed)
@@ -305,81 +446,4 @@ void sa_file_abandon(struct sa_file *file)
         sa_sys_unlink(file->path);
     file->fd = -1;
     file->named = file->placed = false;
-}
-
-int sa_file_check_pattern(const char *pattern)
-{
-    if (!*pattern)
-        return -EINVAL;
-    for (; *pattern; pattern++)
-        if (*pattern == '%' && (!*++pattern || !strchr("pen%", *pattern)))
-            return -EINVAL;
-    return 0;
-}
-
-bool sa_file_pattern_has_pid(const char *pattern)
-{
-    for (; *pattern; pattern++)
-        if (*pattern == '%' && *++pattern == 'p')
-            return true;
-    return false;
-}
-
-/* Adds the name of the process's executable, without folders. */
-static void add_executable(struct sa_fmt *f)
-{
-    static const char deleted[] = " (deleted)"; /* the kernel adds this once the file is gone */
-    char path[SA_FILE_PATH_MAX];
-    long n = sa_sys_readlink("/proc/self/exe", path, sizeof(path));
-    size_t tail = sizeof(deleted) - 1;
-
-    if (n < 0) {
-        sa_fmt_add(f, "unknown");
-        return;
-    }
-    if ((size_t)n > tail && strcmp(path + (size_t)n - tail, deleted) == 0)
-        path[(size_t)n - tail] = '\0';
-    sa_fmt_add(f, "%s", path + folder_length(path));
-}
-
-void sa_file_program_name(char *buf, size_t cap)
-{
-    struct sa_fmt f;
-
-    sa_fmt_init(&f, buf, cap);
-    add_executable(&f);
-}
-
-/* Makes a path of a pattern. count: %n takes a new number. */
-static int expand(const char *pattern, char *buf, size_t cap, bool count)
-{
-    int failed = sa_file_check_pattern(pattern);
-    struct sa_fmt f;
-
-    if (failed)
-        return failed;
-    sa_fmt_init(&f, buf, cap);
-    for (; *pattern; pattern++) {
-        if (*pattern != '%')
-            sa_fmt_add(&f, "%c", *pattern);
-        else if (*++pattern == 'p')
-            sa_fmt_add(&f, "%d", sa_sys_pid());
-        else if (*pattern == 'e')
-            add_executable(&f);
-        else if (*pattern == 'n')
-            sa_fmt_add(&f, "%u", sa_add_relaxed(&file_sequence, count) + count);
-        else
-            sa_fmt_add(&f, "%%");
-    }
-    return f.truncated ? -ENAMETOOLONG : 0;
-}
-
-int sa_file_expand(const char *pattern, char *buf, size_t cap)
-{
-    return expand(pattern, buf, cap, true);
-}
-
-int sa_file_expand_to_try(const char *pattern, char *buf, size_t cap)
-{
-    return expand(pattern, buf, cap, false);
 }

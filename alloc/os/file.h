@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files that appear when they are complete, or not at all: reports and profiles.
+ * Outputs: reports and profiles. The library and sallocctl open all of theirs here, by one rule:
  *
- * A new file belongs to its owner alone (mode 0600), unless its caller says otherwise. It replaces
- * a file or a symbolic link of its name, and is never written through a link. Anything else of that
- * name (a device, a pipe, a folder) stays, and the call fails. So does a link to a device, a pipe
- * or a socket, or to an open file of a process.
+ *   - a regular file appears when it is complete, or not at all, and replaces a file of its name;
+ *   - a device, a pipe, a socket, and a descriptor of this process by its path (/dev/stdout) is
+ *     written to as it is;
+ *   - a link stays. Where it leads, to one of these or to nothing yet, is where the output goes. A
+ *     link of a user who is neither this process's nor root is refused (-ELOOP);
+ *   - anything else, as a folder or the open file of another process, is refused.
+ *
+ * A new file belongs to its owner alone (mode 0600), unless its caller says otherwise.
  *
  * Until a file is complete, it has no name if the system can do that, else a temporary name in the
  * same folder. Functions return 0 or a negative errno, and leave no file behind after a failure. A
@@ -25,7 +29,8 @@ struct sa_file {
     int fd;        /* -1: not open */
     bool named;    /* the temporary name exists */
     bool placed;   /* the file has its final name */
-    bool borrowed; /* the descriptor belongs to the caller, and there is no path */
+    bool direct;   /* data goes to the descriptor at once; there is no new file */
+    bool borrowed; /* direct, and the descriptor belongs to the caller */
     uint64_t at;   /* bytes written */
     /* Lines so far, and the most that a borrowed descriptor gets; 0: no bound. */
     size_t lines, lines_max;
@@ -37,8 +42,27 @@ struct sa_file {
 /* Begins a file of mode 0600 at a path. */
 int sa_file_begin(struct sa_file *file, const char *path);
 
-/* The same with another mode, which the process's umask restricts as for any file. */
-int sa_file_begin_as(struct sa_file *file, const char *path, int mode);
+/* The same with another mode, which the process's umask restricts as for any file. waits: for the
+ * reader of a pipe, and for a socket that is busy; otherwise these are errors. */
+int sa_file_begin_as(struct sa_file *file, const char *path, int mode, bool waits);
+
+/* Returns what sa_file_begin would, and leaves nothing. Devices, pipes and sockets are not opened:
+ * that has effects. `file` is room to work in. */
+int sa_file_try(struct sa_file *file, const char *path);
+
+/* Whether data for a path would go to a device, a pipe, a socket or a descriptor. `file` is room
+ * to work in. */
+bool sa_file_is_direct(struct sa_file *file, const char *path);
+
+/* The descriptor of this process that a path names by itself, as /dev/stdout and /proc/self/fd/3
+ * do; -1: none. */
+int sa_file_descriptor_of(const char *path);
+
+/* The same, also through links. `file` is room to work in. */
+int sa_file_leads_to(struct sa_file *file, const char *path);
+
+/* Returns 0 if a descriptor can be written to. */
+int sa_file_check_descriptor(int fd);
 
 /*
  * Begins to write to an open descriptor, which stays open. Data goes there at once. A pipe without

@@ -40,6 +40,27 @@ int sa_socket_listen(const char *name)
     return (int)failed;
 }
 
+int sa_socket_connect(const char *path, bool waits)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    size_t length = strlen(path);
+    long failed;
+    int fd;
+
+    if (length >= sizeof(address.sun_path))
+        return -ENAMETOOLONG;
+    fd = (int)sa_syscall(SYS_socket, AF_UNIX,
+                         SOCK_STREAM | SOCK_CLOEXEC | (waits ? 0 : SOCK_NONBLOCK), 0);
+    if (fd < 0)
+        return fd;
+    memcpy(address.sun_path, path, length + 1);
+    failed = sa_syscall(SYS_connect, fd, &address, sizeof(address));
+    if (!failed)
+        return fd;
+    sa_sys_close(fd);
+    return (int)failed;
+}
+
 int sa_socket_accept(int fd)
 {
     return (int)sa_syscall(SYS_accept4, fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Unix sockets, for the control socket (alloc/api/control.h). Names are in the abstract namespace:
- * no file is left behind, and the kernel forgets a name with its last descriptor. Functions return
- * a descriptor, or 0, or a negative errno. No state.
+ * Unix sockets, for the control socket (alloc/api/control.h) and for outputs (file.h). The control
+ * socket's name is in the abstract namespace: no file is left behind, and the kernel forgets a name
+ * with its last descriptor. Functions return a descriptor, or 0, or a negative errno. No state.
  */
 #ifndef SA_OS_SOCKET_H
 #define SA_OS_SOCKET_H
@@ -15,6 +15,10 @@
 /* Listens at a name (without the zero byte that makes it abstract). Descriptors of this file are
  * closed by exec, and do not block. */
 int sa_socket_listen(const char *name);
+
+/* Connects to a stream socket at a path. waits: until it accepts; otherwise -EAGAIN. The descriptor
+ * blocks then, too. */
+int sa_socket_connect(const char *path, bool waits);
 
 /* Accepts a connection that poll has announced. */
 int sa_socket_accept(int fd);

@@ -271,6 +271,14 @@ SA_RARE int sa_sys_file_mode(const char *path)
     return r < 0 ? (int)r : (int)st.st_mode;
 }
 
+SA_RARE bool sa_sys_file_is_trusted(const char *path)
+{
+    struct stat st;
+
+    return sa_syscall(SYS_newfstatat, AT_FDCWD, path, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+           (st.st_uid == 0 || (long)st.st_uid == sa_syscall(SYS_geteuid));
+}
+
 SA_RARE bool sa_sys_file_is_of_proc(const char *path)
 {
     struct statfs fs;

@@ -67,8 +67,10 @@ int sa_sys_rename(const char *from, const char *to);
 int sa_sys_unlink(const char *path);
 long sa_sys_readlink(const char *path, char *buf, size_t cap); /* with a zero; its length */
 int sa_sys_file_mode(const char *path); /* st_mode; of a link at the end of the path, the link's */
-bool sa_sys_file_is_of_proc(const char *path);     /* whether it lies in /proc */
-int sa_sys_open_mode(int fd);                      /* st_mode of the open file */
+bool sa_sys_file_is_trusted(const char *path); /* whether it, not what it links to, belongs to root
+                                                  or to the user of this process */
+bool sa_sys_file_is_of_proc(const char *path); /* whether it lies in /proc */
+int sa_sys_open_mode(int fd);                  /* st_mode of the open file */
 int sa_sys_file_identity(int fd, uint64_t ret[2]); /* device and inode */
 int sa_sys_file_flags(int fd);                     /* as fcntl's F_GETFL */
 int sa_sys_file_copy(int fd, int min);             /* a new descriptor of at least that number */

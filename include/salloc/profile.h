@@ -325,8 +325,9 @@ int salloc_profile_estimate_matching(const salloc_profile *profile,
  *
  * salloc replaces %p by the PID, %e by the name of the executable, %n by a number that grows with
  * each file of the process, and %% by %. Only the owner can read the file. The file replaces a file
- * (or symbolic link) of that name, and appears when it is complete, or not at all. The function
- * needs 16 KiB of stack. stderr, stdout and fd:N are open descriptors. An ending of fd:N selects a
+ * of that name, and appears when it is complete, or not at all. A device, a pipe or a socket of
+ * that name is written to. A link stays: it leads to one of these. The function needs 16 KiB of
+ * stack. stderr, stdout and fd:N are open descriptors. An ending of fd:N selects a
  * format, too (doc/tuning.md).
  *
  * @return 0, or -1 with errno EINVAL (null argument, unknown ending or placeholder), ENAMETOOLONG,

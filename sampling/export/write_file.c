@@ -10,13 +10,18 @@
 #include <errno.h>
 #include <string.h>
 
-/* Returns the format of a pattern, or NULL. A descriptor without an ending receives the table. */
+/* Returns the format of a pattern, or NULL. What is no file (a descriptor, a device, a pipe or a
+ * socket) receives the table if it has no ending. */
 static const struct sa_profile_format *format_of(const char *pattern)
 {
+    const struct sa_profile_format *found;
     const char *ending;
     int number = sa_destination_number(pattern, &ending);
 
-    return sa_profile_format_of(number >= 0 ? ending ? ending : ".txt" : pattern);
+    found = sa_profile_format_of(number >= 0 ? ending ? ending : ".txt" : pattern);
+    return found || number >= 0 || !sa_destination_is_direct(pattern)
+               ? found
+               : sa_profile_format_of(".txt");
 }
 
 int sa_profile_check_path(const char *pattern)

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <string.h>
 
 void sa_error_set(struct sa_error *e, enum sa_exit code, const char *format, ...)
@@ -19,6 +20,17 @@ void sa_error_set(struct sa_error *e, enum sa_exit code, const char *format, ...
     va_start(args, format);
     vsnprintf(e->text, sizeof(e->text), format, args);
     va_end(args);
+}
+
+void sa_error_stdout(struct sa_error *e)
+{
+    int failed = fflush(stdout) != 0 ? errno : ferror(stdout) ? EIO : 0;
+
+    if (!failed)
+        return;
+    sa_error_set(e, SA_EXIT_FAILED, "stdout: %s", strerror(failed));
+    clearerr(stdout);
+    __fpurge(stdout);
 }
 
 int sa_error_print(const struct sa_error *e)

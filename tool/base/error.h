@@ -24,6 +24,9 @@ struct sa_error {
 __attribute__((format(printf, 3, 4))) void sa_error_set(struct sa_error *e, enum sa_exit code,
                                                         const char *format, ...);
 
+/* Flushes stdout. Sets an error if anything that was printed before could not be written. */
+void sa_error_stdout(struct sa_error *e);
+
 /* Prints it to stderr, and returns its code. */
 int sa_error_print(const struct sa_error *e);
 

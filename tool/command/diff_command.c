@@ -63,8 +63,6 @@ static void compare(const struct sa_profile_file *before, const struct sa_profil
                      second_name, before->types[first].name, first_name);
     else if (!sa_diff_report(before, after, first, second, &o->report, may_color(), stdout))
         sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the comparison");
-    if (fflush(stdout) != 0)
-        sa_error_set(e, SA_EXIT_FAILED, "stdout: %s", strerror(errno));
 }
 
 static int run(const void *options, int count, char **operands)

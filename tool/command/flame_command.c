@@ -84,8 +84,6 @@ static int run(const void *options, int count, char **operands)
         sa_error_set(&e, SA_EXIT_FAILED, "there is no memory for a name");
     else if (write_page(in, o, path, &e) && !o->out)
         printf("%s\n", path);
-    if (fflush(stdout) != 0)
-        sa_error_set(&e, SA_EXIT_FAILED, "stdout cannot be written");
     free(beside);
     return sa_error_print(&e);
 }

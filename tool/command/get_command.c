@@ -37,8 +37,6 @@ static int run(const void *options, int count, char **operands)
     for (int i = 1; i < count && get_one(&control, operands[i], &e); i++)
         ;
     sa_control_close(&control);
-    if (fflush(stdout) != 0)
-        sa_error_set(&e, SA_EXIT_FAILED, "stdout cannot be written");
     return sa_error_print(&e);
 }
 

@@ -12,11 +12,6 @@ const char sa_command_exit_codes[] =
     "process, 4 the kernel refuses to read it, 5 it does not run on salloc, 6 its library is of\n"
     "another version, 7 what was read is no profile, or damaged.\n";
 
-static int flushed(void)
-{
-    return fflush(stdout) == 0 ? SA_EXIT_DONE : SA_EXIT_FAILED;
-}
-
 /* "  -o, --output FILE"; the columns that it takes. */
 static int put_option(const struct sa_command_option *o, char *ret, size_t cap)
 {
@@ -74,7 +69,7 @@ int sa_command_help(const struct sa_command *command)
         printf("\n");
     }
     printf("Exit code: %s", command->exit_codes ? command->exit_codes : sa_command_exit_codes);
-    return flushed();
+    return SA_EXIT_DONE;
 }
 
 int sa_command_misused(const struct sa_command *command, const char *why)
@@ -100,5 +95,5 @@ int sa_command_words(const struct sa_command *command)
     }
     if (command)
         printf("--help\n");
-    return flushed();
+    return SA_EXIT_DONE;
 }

@@ -107,8 +107,6 @@ static void put(struct found *f, const char *file, struct sa_error *e)
     } else {
         sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the report");
     }
-    if (fflush(stdout) != 0)
-        sa_error_set(e, SA_EXIT_FAILED, "stdout: %s", strerror(errno));
     free(keep);
     free(live);
 }

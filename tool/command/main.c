@@ -9,8 +9,12 @@
 #include "tool/base/budget.h"
 #include "tool/base/error.h"
 
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static void print_commands(FILE *to)
 {
@@ -43,7 +47,7 @@ static int help(int argc, char **argv)
     if (command)
         return sa_command_help(command);
     print_commands(stdout);
-    return fflush(stdout) == 0 ? SA_EXIT_DONE : SA_EXIT_FAILED;
+    return SA_EXIT_DONE;
 }
 
 /* Of the library's code, what estimates and writers need. */
@@ -54,7 +58,35 @@ static void start(void)
     sa_size_class_init(sa_vm.page_bytes, SA_SLAB_BEGIN / 8, sizeof(struct sa_slab) / 8);
 }
 
-int main(int argc, char **argv)
+/*
+ * Takes the place of standard descriptors that are closed: files that are opened later would get
+ * their numbers, and what is meant for people would go there. Reading and writing still fail. A
+ * program of `run` finds them closed.
+ */
+static bool reserve_standard_descriptors(void)
+{
+    for (int fd = 0; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/", O_PATH | O_CLOEXEC) != fd)
+            return false;
+    return true;
+}
+
+static void ignore(int number)
+{
+    (void)number;
+}
+
+/* Has a file that grows beyond the limit (ulimit -f) give an error. A handler, unlike SIG_IGN, does
+ * not reach the program of `run`. */
+static void survive_file_limit(void)
+{
+    struct sigaction action = {.sa_handler = ignore, .sa_flags = SA_RESTART}, before;
+
+    if (sigaction(SIGXFSZ, NULL, &before) == 0 && before.sa_handler == SIG_DFL)
+        sigaction(SIGXFSZ, &action, NULL);
+}
+
+static int call(int argc, char **argv)
 {
     const struct sa_command *command = argc >= 2 ? sa_command_find(argv[1]) : NULL;
 
@@ -62,7 +94,7 @@ int main(int argc, char **argv)
         return help(argc - 1, argv + 1);
     if (argc >= 2 && strcmp(argv[1], "--version") == 0) {
         printf("sallocctl %s\n", SALLOC_VERSION);
-        return fflush(stdout) == 0 ? SA_EXIT_DONE : SA_EXIT_FAILED;
+        return SA_EXIT_DONE;
     }
     if (command) {
         start();
@@ -73,4 +105,18 @@ int main(int argc, char **argv)
         return unknown(argv[1]);
     print_commands(stderr);
     return SA_EXIT_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+    struct sa_error e = {SA_EXIT_DONE, ""};
+    int code;
+
+    if (!reserve_standard_descriptors())
+        return SA_EXIT_FAILED;
+    survive_file_limit();
+    code = call(argc, argv);
+    sa_error_stdout(&e);
+    sa_error_print(&e);
+    return code ? code : (int)e.code;
 }

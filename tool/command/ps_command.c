@@ -42,8 +42,6 @@ static int run(const void *options, int operand_count, char **operands)
                 rows.refused, (int)rows.refused_pid);
     damaged = rows.damaged;
     sa_rows_free(&rows);
-    if (fflush(stdout) != 0)
-        return SA_EXIT_FAILED;
     return damaged ? SA_EXIT_DAMAGED : SA_EXIT_DONE;
 }
 

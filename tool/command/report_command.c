@@ -26,8 +26,6 @@ static void report(const struct sa_profile_file *file, const char *what, const s
         sa_error_set(e, SA_EXIT_USAGE, "%s has no metric '%s'", what, o->report.metric);
     else if (!sa_file_report(file, metric, &o->report, stdout))
         sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the report");
-    if (fflush(stdout) != 0)
-        sa_error_set(e, SA_EXIT_FAILED, "stdout: %s", strerror(errno));
 }
 
 static int run(const void *options, int count, char **operands)

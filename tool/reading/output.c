@@ -1,29 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writing profiles; see output.h. What is in a file the library's writers say
- * (sampling/export/write.h); zlib makes .pb.gz small. */
+/* Writing profiles; see output.h. Where a file goes the library says (alloc/os/file.h), and what is
+ * in it the library's writers (sampling/export/write.h); zlib makes .pb.gz small. */
 #include "tool/reading/output.h"
 
+#include "alloc/base/error_words.h"
+#include "alloc/os/destination.h"
 #include "sampling/export/write.h"
-#include "tool/base/io.h"
 #include "tool/base/text.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #define DEFLATED_BYTES 65536
 #define GZIP_WINDOW    (15 + 16) /* zlib's way to ask for gzip */
 
-/* The format of a file; NULL: none that can be written from outside of the process. */
+#define STDOUT "stdout"
+
+/* What stands for stdout. */
+static const char *name_of(const char *path)
+{
+    return !path || strcmp(path, "-") == 0 ? STDOUT : path;
+}
+
+/* The format of a file; NULL: none that can be written from outside of the process. What is no file
+ * (stdout, a device, a pipe) needs no ending. */
 static const struct sa_profile_format *format_of(const char *path)
 {
     const struct sa_profile_format *format = sa_profile_format_of(path);
 
+    if (!format && sa_destination_is_direct(name_of(path)))
+        format = sa_profile_format_of(".pb.gz");
     return format && !format->own_mappings ? format : NULL;
 }
 
@@ -33,7 +43,7 @@ bool sa_output_format(const char *path)
 }
 
 struct output {
-    int fd;
+    struct sa_file file;
     bool gzip;
     z_stream stream;
     uint8_t deflated[DEFLATED_BYTES];
@@ -52,7 +62,7 @@ static int deflate_some(struct output *o, const void *data, size_t bytes, int fl
         result = deflate(&o->stream, flush);
         if (result == Z_STREAM_ERROR)
             return -EIO;
-        failed = sa_io_write_all(o->fd, o->deflated, DEFLATED_BYTES - o->stream.avail_out);
+        failed = sa_file_write(&o->file, o->deflated, DEFLATED_BYTES - o->stream.avail_out);
     } while (!failed && o->stream.avail_out == 0);
     return failed;
 }
@@ -61,7 +71,8 @@ static int sink(void *arg, const void *data, size_t bytes)
 {
     struct output *o = arg;
 
-    return o->gzip ? deflate_some(o, data, bytes, Z_NO_FLUSH) : sa_io_write_all(o->fd, data, bytes);
+    return o->gzip ? deflate_some(o, data, bytes, Z_NO_FLUSH)
+                   : sa_file_write(&o->file, data, bytes);
 }
 
 /* What is written: a profile in a format, or bytes. */
@@ -86,64 +97,59 @@ static int write_profile(struct output *o, const struct content *content)
     return failed ? failed : closed;
 }
 
-static int write_to(const struct content *content, int fd)
+static int write_content(struct output *o, const struct content *content)
 {
-    struct output *o = calloc(1, sizeof(*o));
-    int failed = -ENOMEM;
+    int failed;
 
-    if (!o)
-        return -ENOMEM;
-    o->fd = fd;
     o->gzip = content->gzip;
-    if (!o->gzip || deflateInit2(&o->stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP_WINDOW, 8,
-                                 Z_DEFAULT_STRATEGY) == Z_OK) {
-        failed =
-            content->profile ? write_profile(o, content) : sink(o, content->data, content->bytes);
-        if (o->gzip && !failed)
-            failed = deflate_some(o, NULL, 0, Z_FINISH);
-        if (o->gzip)
-            deflateEnd(&o->stream);
-    }
-    free(o);
+    if (o->gzip && deflateInit2(&o->stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP_WINDOW, 8,
+                                Z_DEFAULT_STRATEGY) != Z_OK)
+        return -ENOMEM;
+    failed = content->profile ? write_profile(o, content) : sink(o, content->data, content->bytes);
+    if (o->gzip && !failed)
+        failed = deflate_some(o, NULL, 0, Z_FINISH);
+    if (o->gzip)
+        deflateEnd(&o->stream);
     return failed;
 }
 
-/* To a new file beside it, which then takes its name. */
-static int write_file(const struct content *content, const char *path)
+/* Writes the content to the place of that name, complete or not at all. */
+static int write_to(struct output *o, const struct content *content, const char *name)
 {
-    size_t cap = strlen(path) + 16;
-    char *temporary = malloc(cap);
-    int fd, failed;
+    int failed = sa_destination_open(&o->file, name, 0600);
 
-    if (!temporary)
-        return -ENOMEM;
-    snprintf(temporary, cap, "%s.XXXXXX", path);
-    fd = mkostemp(temporary, O_CLOEXEC);
-    failed = fd < 0 ? -errno : write_to(content, fd);
-    if (!failed && content->mode && fchmod(fd, content->mode) != 0)
+    if (failed)
+        return failed;
+    failed = write_content(o, content);
+    if (!failed && content->mode && !o->file.direct && fchmod(o->file.fd, content->mode) != 0)
         failed = -errno;
-    if (fd >= 0 && close(fd) != 0 && !failed)
-        failed = -errno;
-    if (fd >= 0 && !failed && rename(temporary, path) != 0)
-        failed = -errno;
-    if (fd >= 0 && failed)
-        unlink(temporary);
-    free(temporary);
+    if (failed)
+        sa_file_abandon(&o->file);
+    else
+        failed = sa_file_commit(&o->file);
+    if (failed == -EPIPE && strcmp(name, STDOUT) == 0)
+        raise(SIGPIPE); /* as of any program in a pipeline */
     return failed;
 }
 
 static bool output(const struct content *content, const char *path, struct sa_error *e)
 {
-    int failed = path ? write_file(content, path) : write_to(content, STDOUT_FILENO);
+    struct output *o = calloc(1, sizeof(*o));
+    int failed = o ? write_to(o, content, name_of(path)) : -ENOMEM;
+    char words[80];
+    struct sa_fmt f;
 
+    free(o);
+    sa_fmt_init(&f, words, sizeof(words));
+    sa_error_words_add(&f, -failed);
     if (failed)
-        sa_error_set(e, SA_EXIT_FAILED, "%s: %s", path ? path : "stdout", strerror(-failed));
+        sa_error_set(e, SA_EXIT_FAILED, "%s: %s", name_of(path), words);
     return !failed;
 }
 
 bool sa_output_profile(const struct sa_profile *profile, const char *path, struct sa_error *e)
 {
-    const struct sa_profile_format *format = format_of(path ? path : ".pb.gz");
+    const struct sa_profile_format *format = format_of(path ? path : STDOUT);
     struct content content = {.profile = profile, .format = format, .gzip = format->gzip};
 
     return output(&content, path, e);

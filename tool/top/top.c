@@ -72,9 +72,12 @@ bool sa_top_batch(struct sa_top *top, unsigned count, struct sa_error *e)
         if (!sa_top_read(top, e))
             return false;
         page = sa_top_page(top, &first);
-        if (!page || printf("%s%s", i ? "\n" : "", page) < 0 || fflush(stdout) != 0)
-            sa_error_set(e, SA_EXIT_FAILED, "stdout: %s", page ? strerror(errno) : "no memory");
+        if (page)
+            printf("%s%s", i ? "\n" : "", page);
+        else
+            sa_error_set(e, SA_EXIT_FAILED, "there is no memory for a page");
         free(page);
+        sa_error_stdout(e);
         if (e->code)
             return false;
     }

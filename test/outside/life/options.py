@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """SALLOC_CONF from outside: what is not understood is one line on stderr; the stats file is written at
-exit, for its owner alone and never through a symbolic link; what cannot be written is one line on
+exit, for its owner alone, and links and what is no file stay what they are; what cannot be written is one line on
 stderr; the program's own output and exit status never change; setuid programs ignore it.
 
 usage: options.py LIBRARY PROGRAM [VARIABLE=VALUE...]    (PROGRAM: linked.c)
 """
+import fcntl
 import json
 import os
 import re
 import shutil
+import socket
 import stat
 import subprocess
 import sys
@@ -211,19 +213,19 @@ class Options(unittest.TestCase):
         self.assertIn('page.' + done.stdout.strip(), os.listdir(self.folder))
 
     def test_symbolic_link(self):
-        """A link in the file's place, and one where the temporary file would be, lead nowhere."""
+        """A link to a file stays, and the file is replaced. One where the temporary file would be leads nowhere."""
+        with open(self.path('before'), 'w', encoding='ascii') as file:
+            file.write('before')
+        os.symlink('before', self.path('link'))
+        self.unchanged(run('stats:' + self.path('link')))
+        self.assertEqual(os.readlink(self.path('link')), 'before')
+        with open(self.path('before'), encoding='ascii') as file:
+            self.assertGreater(len(file.read()), 500)
         with open(self.path('victim'), 'w', encoding='ascii') as file:
             file.write('precious')
-        os.symlink(self.path('victim'), self.path('page'))
-        done = run('stats:' + self.path('page'))
-        self.unchanged(done)
-        with open(self.path('victim'), encoding='ascii') as file:
-            self.assertEqual(file.read(), 'precious')
-        os.unlink(self.path('page'))
         done = run('stats:page', word='links', cwd=self.folder)
         self.unchanged(done)
-        with open(self.path('victim'), encoding='ascii') as file:
-            self.assertEqual(file.read(), 'precious')
+        self.assertEqual(os.readlink(self.path('page')), 'victim')
 
     def test_hard_link(self):
         """A hard link in the file's place is replaced; what it was linked to is not written."""
@@ -236,7 +238,7 @@ class Options(unittest.TestCase):
         self.assertEqual(os.stat(self.path('victim')).st_nlink, 1)
 
     def test_pipe(self):
-        """A pipe that nobody reads is left alone, and nobody waits for it."""
+        """A pipe that nobody reads stays, and nobody waits for it."""
         os.mkfifo(self.path('page'))
         done = run('stats:' + self.path('page'))
         self.unchanged(done)
@@ -307,11 +309,51 @@ class Options(unittest.TestCase):
         self.one_line(done, 'Broken pipe')
         os.close(ends[1])
 
+    def test_devices_pipes_sockets(self):
+        """What is no file gets the page, by its own name and by a link, and stays what it is."""
+        os.mkfifo(self.path('pipe'))
+        listener = socket.socket(socket.AF_UNIX)
+        self.addCleanup(listener.close)
+        listener.bind(self.path('socket'))
+        listener.listen(2)
+        for target in ('/dev/null', 'pipe', 'socket'):
+            os.symlink(target, self.path('link'))
+            for path in (os.path.join(self.folder, target), self.path('link')):
+                reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK) if target == 'pipe' else -1
+                if reader >= 0:
+                    fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 1 << 20)
+                done = run('stats:' + path)
+                self.unchanged(done)
+                self.assertEqual(done.stderr, '')
+                if target == 'socket':
+                    reader = listener.accept()[0].detach()
+                if reader >= 0:
+                    self.assertRegex(os.read(reader, 1000), b'^See salloc/doc/stats.md')
+                    os.close(reader)
+            self.assertEqual(os.readlink(self.path('link')), target)
+            os.unlink(self.path('link'))
+        for kind, name in ((stat.S_ISFIFO, 'pipe'), (stat.S_ISSOCK, 'socket'), (stat.S_ISCHR, '/dev/null')):
+            self.assertTrue(kind(os.lstat(os.path.join(self.folder, name)).st_mode), name)
+
+    def test_profile_without_ending(self):
+        """A device, a pipe and a descriptor have no ending: they get the table."""
+        os.mkfifo(self.path('pipe'))
+        reader = os.open(self.path('pipe'), os.O_RDONLY | os.O_NONBLOCK)
+        fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 1 << 20)
+        for path in (self.path('pipe'), '/dev/null'):
+            done = run('profile:' + path)
+            self.unchanged(done)
+            self.assertEqual(done.stderr, '')
+        self.assertIn(b' bytes', os.read(reader, 4000))
+        os.close(reader)
+        self.one_line(run('profile:' + self.path('file')), 'unknown ending')
+
     def test_links_to_devices(self):
-        """A link that leads to no file stays, and what it leads to gets nothing."""
+        """A link to a device that is full, to a pipe that nobody reads, or to a descriptor stays."""
         os.mkfifo(self.path('pipe'))
         os.symlink('/dev/full', self.path('second'))
-        for number, target in enumerate(('/dev/full', 'pipe', 'second', '/proc/self/fd/2', '/proc/self/fd/1')):
+        for number, (target, word) in enumerate((('/dev/full', 'No space'), ('pipe', 'No reader'), ('second', 'No space'),
+                                                 ('/proc/self/fd/2', 'lines more'), ('/proc/self/fd/1', ''))):
             link = self.path(f'link{number}')
             os.symlink(target, link)
             for errors in (subprocess.PIPE, 'a file'):  # where stderr leads to a file this is a link to a file
@@ -319,10 +361,12 @@ class Options(unittest.TestCase):
                     environment = {**os.environ, **MORE, 'LD_PRELOAD': LIBRARY, 'SALLOC_CONF': 'stats:' + link}
                     done = subprocess.run([PROGRAM, '5', 'out'], env=environment, check=False, text=True,
                                           stdout=subprocess.PIPE, stderr=file if errors == 'a file' else errors)
-                    self.unchanged(done)
                     file.seek(0)
                     done.stderr = done.stderr or file.read()
-                self.one_line(done, link, 'device')
+                self.assertTrue('out\n' in done.stdout and done.returncode == 5)
+                self.assertIn(word, done.stderr)
+                self.assertEqual(('See salloc/doc' in done.stdout, 'See salloc/doc' in done.stderr),
+                                 (number == 4, number == 3))
                 self.assertEqual(os.readlink(link), target)
 
     @unittest.skipUnless(os.geteuid() == 0, 'needs root to mount')

@@ -337,9 +337,9 @@ static void test_destination_is_tried_at_the_start(void **state)
     assert_int_equal(sa_destination_keep(&d, path, false), -ENAMETOOLONG);
 }
 
-/* A link to an open file is refused at the start, and still when that file is closed and it seems
- * to lead nowhere. */
-static void test_destination_link_to_an_open_file(void **state)
+/* A link to a descriptor is that descriptor: written to only while it is the file that it was at
+ * the start. */
+static void test_destination_link_to_a_descriptor(void **state)
 {
     char target[64];
     int fd = open("log", O_WRONLY | O_CREAT, 0600);
@@ -350,16 +350,44 @@ static void test_destination_link_to_an_open_file(void **state)
     assert_int_equal(symlink(target, "link"), 0);
     assert_int_equal(symlink("link", "link to link"), 0);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(sa_destination_keep(&d, i ? "link to link" : "link", false), -EEXIST);
-        assert_int_equal(write_text("x"), -EEXIST);
-        if (i)
-            close(fd);
-        assert_int_equal(write_text("x"), -EEXIST);
+        assert_int_equal(sa_destination_keep(&d, i ? "link to link" : "link", false), 0);
+        assert_int_equal(d.number, fd);
+        assert_int_equal(write_text("x"), 0);
+        close(d.copy);
     }
+    close(fd);
+    assert_int_equal(open("data", O_WRONLY | O_CREAT, 0600), fd);
+    assert_int_equal(write_text("x"), -EBADF);
+    close(fd);
     assert_int_equal(lstat("link", &st), 0);
     assert_true(S_ISLNK(st.st_mode));
     assert_int_equal(stat("log", &st), 0);
+    assert_int_equal(st.st_size, 2);
+    assert_int_equal(stat("data", &st), 0);
     assert_int_equal(st.st_size, 0);
+}
+
+/* What a command writes to now: a path or a descriptor, without placeholders. */
+static void test_destination_open(void **state)
+{
+    int ends[2];
+    char name[16];
+
+    (void)state;
+    make_pipe(ends, name);
+    assert_int_equal(sa_destination_open(&file, name, 0600), 0);
+    assert_int_equal(sa_file_write(&file, "x", 1), 0);
+    assert_int_equal(sa_file_commit(&file), 0);
+    assert_string_equal(read_end(ends[0]), "x");
+    assert_int_equal(sa_destination_open(&file, "100%", 0640), 0);
+    assert_int_equal(sa_file_commit(&file), 0);
+    assert_int_equal(access("100%", F_OK), 0);
+    assert_true(sa_destination_is_direct(name));
+    assert_true(sa_destination_is_direct("/dev/full"));
+    assert_false(sa_destination_is_direct("100%%"));
+    close(ends[0]);
+    close(ends[1]);
+    assert_int_equal(sa_destination_open(&file, name, 0600), -EBADF);
 }
 
 static void complain(void *error)
@@ -462,7 +490,8 @@ int main(void)
         IN_FOLDER(test_destination_stderr_gets_few_lines),
         IN_FOLDER(test_destination_without_a_folder),
         IN_FOLDER(test_destination_is_tried_at_the_start),
-        IN_FOLDER(test_destination_link_to_an_open_file),
+        IN_FOLDER(test_destination_link_to_a_descriptor),
+        IN_FOLDER(test_destination_open),
         IN_FOLDER(test_destination_complaint),
         cmocka_unit_test(test_destination_nested),
     };

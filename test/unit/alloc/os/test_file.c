@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files that are complete or not there: mode, replacement, what is refused, that failures leave
- * nothing, with and without nameless files; and the names made of patterns.
+ * Outputs: files that are complete or not there, with and without nameless files; what is written
+ * to as it is; links; what is refused; that failures leave nothing.
  */
 #include "alloc/os/file.h"
 
 #include "test/support/child.h"
 #include "test/support/cmocka.h"
+#include "test/support/folder.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static bool without_nameless; /* as on a file system that has no O_TMPFILE */
@@ -45,37 +47,7 @@ long __wrap_sa_sys_write(int fd, const void *buf, size_t bytes)
     return write_calls++ % 2 ? __real_sa_sys_write(fd, buf, 1) : -EINTR;
 }
 
-static char folder[64];
 static struct sa_file file;
-
-static int enter_folder(void **state)
-{
-    (void)state;
-    strcpy(folder, "/tmp/salloc-file-XXXXXX");
-    write_fails = 0;
-    return mkdtemp(folder) && chdir(folder) == 0 ? 0 : -1;
-}
-
-static unsigned entries(void)
-{
-    DIR *d = opendir(folder);
-    unsigned n = 0;
-
-    assert_non_null(d);
-    while (readdir(d))
-        n++;
-    closedir(d);
-    return n - 2;
-}
-
-static int leave_folder(void **state)
-{
-    char command[128];
-
-    (void)state;
-    snprintf(command, sizeof(command), "rm -rf %s", folder);
-    return system(command);
-}
 
 static void check_content(const char *path, const char *content)
 {
@@ -142,7 +114,7 @@ static void check_mode(void)
     struct stat st;
 
     umask(027);
-    assert_int_equal(sa_file_begin_as(&file, "open", 0644), 0);
+    assert_int_equal(sa_file_begin_as(&file, "open", 0644, false), 0);
     assert_int_equal(sa_file_write(&file, "x", 1), 0);
     assert_int_equal(sa_file_commit(&file), 0);
     assert_int_equal(stat("open", &st), 0);
@@ -162,27 +134,84 @@ static void test_file_is_complete_or_absent(void **state)
     check_both_ways(check_written);
 }
 
-static void check_replaced(void)
+static void make_file(const char *path, const char *content)
 {
-    FILE *f = fopen("victim", "w");
+    FILE *f = fopen(path, "w");
 
     assert_non_null(f);
-    fputs("precious", f);
+    fputs(content, f);
     fclose(f);
-    assert_int_equal(symlink("victim", "link"), 0);
-    assert_int_equal(write_one("link"), 0);
-    check_content("victim", "precious");
-    check_content("link", "content");
-    assert_int_equal(write_one("victim"), 0);
-    check_content("victim", "content");
-    assert_int_equal(entries(), 2);
 }
 
-/* A file or link of the name is replaced; where the link led stays as it was. */
-static void test_file_replaces_but_follows_no_link(void **state)
+static void check_link(const char *path, const char *target)
+{
+    char to[64] = "";
+
+    assert_true(readlink(path, to, sizeof(to) - 1) > 0);
+    assert_string_equal(to, target);
+}
+
+static void check_replaced(void)
+{
+    make_file("old", "old");
+    make_file("other name", "precious");
+    assert_int_equal(mkdir("folder", 0700), 0);
+    assert_int_equal(link("other name", "linked"), 0);
+    assert_int_equal(symlink("old", "link"), 0);
+    assert_int_equal(symlink("../link", "folder/link"), 0);
+    assert_int_equal(symlink("new", "dangling"), 0);
+    assert_int_equal(symlink("loop", "loop"), 0);
+    assert_int_equal(symlink(".", "to folder"), 0);
+    assert_int_equal(write_one("linked"), 0);
+    check_content("other name", "precious"); /* a file with two names loses one */
+    assert_int_equal(write_one("link"), 0);
+    check_content("old", "content");
+    make_file("old", "old");
+    assert_int_equal(write_one("folder/link"), 0);
+    check_content("old", "content");
+    assert_int_equal(write_one("dangling"), 0);
+    check_content("new", "content");
+    assert_int_equal(write_one("loop"), -ELOOP);
+    assert_int_equal(write_one("to folder"), -EISDIR);
+    check_link("link", "old");
+    check_link("folder/link", "../link");
+    check_link("dangling", "new");
+    assert_int_equal(entries(), 9);
+}
+
+/* A file is replaced, also where a link leads to it; the link stays. */
+static void test_file_replaces_files_only(void **state)
 {
     (void)state;
     check_both_ways(check_replaced);
+}
+
+/* A link of another user decides nothing: neither what is replaced nor what is written to. Root's
+ * is like one's own. */
+static void test_file_follows_no_link_of_others(void **state)
+{
+    static const char *const targets[] = {"victim", "pipe", "/dev/null", "nothing"};
+
+    (void)state;
+    if (geteuid() != 0)
+        TEST_SKIP("needs root to be two users");
+    make_file("victim", "precious");
+    assert_int_equal(mkfifo("pipe", 0600), 0);
+    for (size_t i = 0; i < TEST_COUNT(targets); i++) {
+        assert_int_equal(symlink(targets[i], "link"), 0);
+        assert_int_equal(lchown("link", 65534, 65534), 0);
+        assert_int_equal(write_one("link"), -ELOOP);
+        check_link("link", targets[i]);
+        assert_int_equal(unlink("link"), 0);
+    }
+    check_content("victim", "precious");
+    assert_int_equal(chmod(folder, 0777), 0);
+    assert_int_equal(symlink("victim", "link"), 0);
+    assert_int_equal(seteuid(65534), 0);
+    assert_int_equal(write_one("link"), 0);
+    assert_int_equal(seteuid(0), 0);
+    check_content("victim", "content");
+    assert_int_equal(entries(), 3);
 }
 
 /* Links where the temporary names would be lead nowhere: other names are tried. */
@@ -206,50 +235,171 @@ static void test_file_temporary_names_may_be_taken(void **state)
 
 static void check_refused(void)
 {
-    assert_int_equal(mkfifo("pipe", 0600), 0);
-    assert_int_equal(write_one("pipe"), -EEXIST);
-    assert_int_equal(write_one("/dev/full"), -EEXIST);
     assert_int_equal(write_one("/dev/full/x"), -ENOTDIR);
     assert_int_equal(write_one("missing/x"), -ENOENT);
     assert_int_equal(write_one("x/"), -EINVAL);
     assert_int_equal(write_one(""), -EINVAL);
+    assert_int_equal(write_one("/proc/self/fd"), -EISDIR);
+    assert_int_equal(write_one("/proc/self/exe"), -EEXIST);
     assert_true(write_one("/proc/x") < 0);
-    assert_int_equal(entries(), 1);
+    assert_int_equal(entries(), 0);
 }
 
-static void check_links_refused(void)
-{
-    static const char *const targets[] = {"pipe", "/dev/full", "socket", "second"};
-    struct sockaddr_un name = {.sun_family = AF_UNIX, .sun_path = "socket"};
-    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-    char link[16], to[16];
-
-    assert_int_equal(bind(fd, (struct sockaddr *)&name, sizeof(name)), 0);
-    assert_int_equal(mkfifo("pipe", 0600), 0);
-    assert_int_equal(symlink("/dev/full", "second"), 0);
-    for (size_t i = 0; i < TEST_COUNT(targets); i++) {
-        snprintf(link, sizeof(link), "link%zu", i);
-        assert_int_equal(symlink(targets[i], link), 0);
-        assert_int_equal(write_one(link), -EEXIST);
-        assert_true(readlink(link, to, sizeof(to)) > 0);
-    }
-    assert_int_equal(entries(), 3 + TEST_COUNT(targets));
-    close(fd);
-}
-
-/* A link that leads to a device, a pipe or a socket is left as it is: in /dev it may be the
- * machine's. */
-static void test_file_keeps_links_to_what_is_no_file(void **state)
-{
-    (void)state;
-    check_both_ways(check_links_refused);
-}
-
-/* Devices, pipes, folders and places that cannot be written give an error and stay. */
-static void test_file_refuses_what_is_no_file(void **state)
+/* Folders, open files of others and places that cannot be written give an error and stay. */
+static void test_file_refuses_what_is_no_place(void **state)
 {
     (void)state;
     check_both_ways(check_refused);
+}
+
+static void expect_content(int fd)
+{
+    char text[64] = "";
+
+    assert_int_equal(read(fd, text, sizeof(text) - 1), 7);
+    assert_string_equal(text, "content");
+}
+
+/* A pipe gets the bytes; without a reader it is an error, and nobody waits. A trial does not open
+ * it: that would end the wait of a reader. */
+static void test_file_writes_to_pipes(void **state)
+{
+    struct stat st;
+    int fd;
+
+    (void)state;
+    assert_int_equal(mkfifo("pipe", 0600), 0);
+    assert_int_equal(symlink("pipe", "link"), 0);
+    assert_int_equal(write_one("pipe"), -ENXIO);
+    assert_int_equal(sa_file_try(&file, "pipe"), 0);
+    fd = open("pipe", O_RDONLY | O_NONBLOCK);
+    assert_int_equal(sa_file_try(&file, "link"), 0);
+    assert_int_equal(write_one("pipe"), 0);
+    expect_content(fd);
+    assert_int_equal(write_one("link"), 0);
+    expect_content(fd);
+    close(fd);
+    assert_int_equal(lstat("pipe", &st), 0);
+    assert_true(S_ISFIFO(st.st_mode));
+    check_link("link", "pipe");
+}
+
+/* A device gets the bytes, and stays a device. */
+static void test_file_writes_to_devices(void **state)
+{
+    static const char *const devices[] = {"/dev/full", "full", "/dev/null", "null"};
+    struct stat st;
+
+    (void)state;
+    assert_int_equal(symlink("/dev/full", "full"), 0);
+    assert_int_equal(symlink("/dev/null", "null"), 0);
+    for (size_t i = 0; i < TEST_COUNT(devices); i++) {
+        assert_int_equal(write_one(devices[i]), i < 2 ? -ENOSPC : 0);
+        assert_true(sa_file_is_direct(&file, devices[i]));
+        assert_int_equal(stat(devices[i], &st), 0);
+        assert_true(S_ISCHR(st.st_mode));
+    }
+    assert_false(sa_file_is_direct(&file, "file"));
+}
+
+/* A socket gets the bytes over a connection; without a listener it is an error. */
+static void test_file_writes_to_sockets(void **state)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX, .sun_path = "socket"};
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0), peer;
+    struct stat st;
+
+    (void)state;
+    assert_int_equal(bind(fd, (struct sockaddr *)&name, sizeof(name)), 0);
+    assert_int_equal(symlink("socket", "link"), 0);
+    assert_int_equal(write_one("socket"), -ECONNREFUSED);
+    assert_int_equal(listen(fd, 2), 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(write_one(i ? "link" : "socket"), 0);
+        peer = accept(fd, NULL, NULL);
+        expect_content(peer);
+        assert_int_equal(read(peer, &st, 1), 0);
+        close(peer);
+    }
+    close(fd);
+    assert_int_equal(lstat("socket", &st), 0);
+    assert_true(S_ISSOCK(st.st_mode));
+}
+
+/* A path in /proc or /dev that is a descriptor of this process: also of a file, a socket, and by
+ * links. It is written where it stands, and stays open. */
+static void test_file_writes_to_descriptors(void **state)
+{
+    int file_fd = open("log", O_RDWR | O_CREAT, 0600), ends[2];
+    char path[64];
+
+    (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", ends[0]);
+    assert_int_equal(symlink(path, "link"), 0);
+    assert_int_equal(write_one("link"), 0);
+    expect_content(ends[1]);
+    snprintf(path, sizeof(path), "/dev/fd/%d", file_fd);
+    assert_int_equal(write(file_fd, "first ", 6), 6);
+    assert_int_equal(write_one(path), 0);
+    assert_int_equal(write(file_fd, " last", 5), 5);
+    check_content("log", "first content last");
+    assert_int_equal(sa_file_leads_to(&file, "link"), ends[0]);
+    assert_int_equal(sa_file_leads_to(&file, "log"), -1);
+    close(file_fd);
+    assert_int_equal(write_one(path), -EBADF);
+    file_fd = open("log", O_RDONLY);
+    snprintf(path, sizeof(path), "/proc/thread-self/fd/%d", file_fd);
+    assert_int_equal(write_one(path), -EBADF);
+    close(file_fd);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+/* Another process's descriptor: its pipe is a pipe, its file is its own. */
+static void test_file_descriptors_of_others(void **state)
+{
+    int fd = open("log", O_WRONLY | O_CREAT, 0600), ends[2];
+    char path[64];
+    pid_t child;
+
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        pause();
+        _exit(0);
+    }
+    snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)child, ends[1]);
+    assert_int_equal(write_one(path), 0);
+    expect_content(ends[0]);
+    snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)child, fd);
+    assert_int_equal(write_one(path), -EEXIST);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    close(fd);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+/* What came to have the name while the file was written is not replaced either. */
+static void check_late(void)
+{
+    struct stat st;
+
+    assert_int_equal(sa_file_begin(&file, "x"), 0);
+    assert_int_equal(mkfifo("x", 0600), 0);
+    assert_int_equal(sa_file_commit(&file), -EEXIST);
+    assert_int_equal(lstat("x", &st), 0);
+    assert_true(S_ISFIFO(st.st_mode));
+    assert_int_equal(entries(), 1);
+}
+
+static void test_file_replaces_no_late_pipe(void **state)
+{
+    (void)state;
+    check_both_ways(check_late);
 }
 
 static void check_full(void)
@@ -287,52 +437,40 @@ static void test_file_size_limit_does_not_kill(void **state)
     test_child_passes(limited, NULL);
 }
 
-/* The placeholders; those unknown and paths too long are errors. */
-static void test_file_patterns(void **state)
+/* A path may be too long, as a whole or in its last part. */
+static void test_file_long_names(void **state)
 {
-    char buf[SA_FILE_PATH_MAX], expect[200], pattern[5000];
-    unsigned n, next;
+    char name[5000];
 
     (void)state;
-    snprintf(expect, sizeof(expect), "a.%d.test_file.%%.b", (int)getpid());
-    assert_int_equal(sa_file_expand("a.%p.%e.%%.b", buf, sizeof(buf)), 0);
-    assert_string_equal(buf, expect);
-    assert_int_equal(sa_file_expand("%n", buf, sizeof(buf)), 0);
-    assert_int_equal(sscanf(buf, "%u", &n), 1);
-    assert_int_equal(sa_file_expand("%n", buf, sizeof(buf)), 0);
-    assert_int_equal(sscanf(buf, "%u", &next), 1);
-    assert_int_equal(next, n + 1);
-    assert_int_equal(sa_file_expand("%x", buf, sizeof(buf)), -EINVAL);
-    assert_int_equal(sa_file_expand("a%", buf, sizeof(buf)), -EINVAL);
-    assert_int_equal(sa_file_expand("", buf, sizeof(buf)), -EINVAL);
-    assert_int_equal(sa_file_check_pattern("%p%e%n%%"), 0);
-    assert_int_equal(sa_file_check_pattern("%%%"), -EINVAL);
-    assert_int_equal(sa_file_expand("%p", buf, 1), -ENAMETOOLONG);
-    memset(pattern, 'x', sizeof(pattern) - 1);
-    pattern[sizeof(pattern) - 1] = '\0';
-    assert_int_equal(sa_file_expand(pattern, buf, sizeof(buf)), -ENAMETOOLONG);
-    assert_int_equal(sa_file_begin(&file, pattern), -ENAMETOOLONG);
-    pattern[300] = '\0';
-    assert_int_equal(write_one(pattern), -ENAMETOOLONG);
-    pattern[255] = '\0'; /* the longest name has room for a temporary one, too */
-    assert_int_equal(write_one(pattern), 0);
+    memset(name, 'x', sizeof(name) - 1);
+    name[sizeof(name) - 1] = '\0';
+    assert_int_equal(sa_file_begin(&file, name), -ENAMETOOLONG);
+    name[300] = '\0';
+    assert_int_equal(write_one(name), -ENAMETOOLONG);
+    name[255] = '\0'; /* the longest name has room for a temporary one, too */
+    assert_int_equal(write_one(name), 0);
     assert_int_equal(entries(), 1);
 }
-
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, enter_folder, leave_folder)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         IN_FOLDER(test_file_is_complete_or_absent),
         IN_FOLDER(test_file_mode_is_as_asked_less_the_umask),
-        IN_FOLDER(test_file_replaces_but_follows_no_link),
+        IN_FOLDER(test_file_replaces_files_only),
+        IN_FOLDER(test_file_follows_no_link_of_others),
         IN_FOLDER(test_file_temporary_names_may_be_taken),
-        IN_FOLDER(test_file_refuses_what_is_no_file),
-        IN_FOLDER(test_file_keeps_links_to_what_is_no_file),
+        IN_FOLDER(test_file_refuses_what_is_no_place),
+        IN_FOLDER(test_file_writes_to_pipes),
+        IN_FOLDER(test_file_writes_to_devices),
+        IN_FOLDER(test_file_writes_to_sockets),
+        IN_FOLDER(test_file_writes_to_descriptors),
+        IN_FOLDER(test_file_descriptors_of_others),
+        IN_FOLDER(test_file_replaces_no_late_pipe),
         IN_FOLDER(test_file_disk_full),
         IN_FOLDER(test_file_size_limit_does_not_kill),
-        IN_FOLDER(test_file_patterns),
+        IN_FOLDER(test_file_long_names),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
