@@ -20,6 +20,9 @@ void sa_error_set(struct sa_error *e, enum sa_exit code, const char *format, ...
     va_start(args, format);
     vsnprintf(e->text, sizeof(e->text), format, args);
     va_end(args);
+    for (char *c = e->text; *c; c++) /* paths of a target may have any character */
+        if ((unsigned char)*c < ' ' || *c == 127)
+            *c = '?';
 }
 
 void sa_error_stdout(struct sa_error *e)

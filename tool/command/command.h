@@ -77,6 +77,16 @@ const char *sa_take_text(const char *argument, void *field);
 const char *sa_take_seconds(const char *argument, void *field);
 const char *sa_take_output(const char *argument, void *field);
 
+/* The folder below which the files of cores are looked for; it has no field. */
+const char *sa_take_sysroot(const char *argument, void *field);
+
+/* Its row in a table of options. */
+#define SA_OPTION_SYSROOT                                                                          \
+    {                                                                                              \
+        0, "sysroot", "DIR", "look for the programs and libraries of a core below DIR first\n", 0, \
+            sa_take_sysroot                                                                        \
+    }
+
 /* What most commands end with that read profiles, processes and cores. */
 extern const char sa_command_exit_codes[];
 

@@ -99,6 +99,7 @@ static const struct sa_command_option table[] = {
      offsetof(struct options, every), sa_take_seconds},
     {0, "for", "SECONDS", "how long; less if the process ends\n", offsetof(struct options, seconds),
      sa_take_seconds},
+    SA_OPTION_SYSROOT,
 };
 
 const struct sa_command sa_command_flame = {

@@ -67,6 +67,11 @@ static void stop_and_find(struct found *f, const char *what, struct sa_error *e)
     f->stopped_ms = -1;
     if (!sa_reading_open(&f->reading, what, e))
         return;
+    if (*f->reading.target.lack) {
+        sa_error_set(e, SA_EXIT_DAMAGED, "%s: %s: pointers may be in what it lacks", what,
+                     f->reading.target.lack);
+        return;
+    }
     if (f->reading.target.live) {
         pid_t pid = f->reading.target.pid;
 
@@ -142,6 +147,7 @@ static const struct sa_command_option table[] = {
      "write the lost blocks as a profile instead: .pb.gz, .pb\n"
      "(profile.proto, for pprof), .txt (a table), .collapsed, .folded\n",
      offsetof(struct options, file), sa_take_output},
+    SA_OPTION_SYSROOT,
 };
 
 const struct sa_command sa_command_leaks = {

@@ -4,12 +4,14 @@
 
 #include "tool/base/error.h"
 #include "tool/reading/output.h"
+#include "tool/target/target.h"
 
 #include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define OPTIONS_MAX 24
 #define LONG        256 /* of getopt_long: an option by its name; plus its number */
@@ -119,6 +121,21 @@ int sa_command_call(const struct sa_command *command, int argc, char **argv)
     if (count < command->first || (command->last >= 0 && count > command->last))
         return sa_command_misused(command, command->operands);
     return command->run(options, count, argv + optind);
+}
+
+const char *sa_take_sysroot(const char *argument, void *field)
+{
+    static char folder[4096];
+    struct stat s;
+    int n = snprintf(folder, sizeof(folder), "%s", argument);
+
+    (void)field;
+    while (n > 0 && n < (int)sizeof(folder) && folder[n - 1] == '/')
+        folder[--n] = '\0';
+    if (n >= (int)sizeof(folder) || stat(argument, &s) != 0 || !S_ISDIR(s.st_mode))
+        return "it needs a folder";
+    sa_target_set_sysroot(folder);
+    return NULL;
 }
 
 const char *sa_take_flag(const char *argument, void *field)

@@ -120,6 +120,7 @@ static const struct sa_command_option table[] = {
      sa_take_seconds},
     {0, "stop", NULL, "stop the process for the milliseconds of the reading\n",
      offsetof(struct options, stop), sa_take_flag},
+    SA_OPTION_SYSROOT,
 };
 
 const struct sa_command sa_command_profile = {

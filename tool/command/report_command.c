@@ -45,6 +45,7 @@ static const struct sa_command_option table[] = {
     SA_OPTION_METRIC(struct options, report),
     SA_OPTION_BY(struct options, report),
     SA_OPTION_ROWS(struct options, report),
+    SA_OPTION_SYSROOT,
 };
 
 const struct sa_command sa_command_report = {

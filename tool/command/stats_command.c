@@ -91,6 +91,7 @@ static const struct sa_command_option table[] = {
      "in the format of Prometheus; in a file, with its name as a label,\n"
      "as the textfile collector of node_exporter reads it\n",
      offsetof(struct options, prometheus), sa_take_flag},
+    SA_OPTION_SYSROOT,
 };
 
 const struct sa_command sa_command_stats = {

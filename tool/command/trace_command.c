@@ -189,6 +189,7 @@ static const struct sa_command_option table[] = {
      "memory of this command for events, as 64m: 120 bytes for each; it\n"
      "keeps the last ones; 256m without it\n",
      offsetof(struct options, bytes), take_bytes},
+    SA_OPTION_SYSROOT,
 };
 
 const struct sa_command sa_command_trace = {

@@ -4,6 +4,7 @@
  */
 #include "tool/file/profile_file.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,13 @@ static bool read_all(gzFile in, const char *path, struct sa_buffer *ret, struct 
             return false;
         }
         memcpy(to, chunk, (size_t)n);
+        if (to == ret->data && n >= SELFMAG && memcmp(to, ELFMAG, SELFMAG) == 0) {
+            sa_error_set(
+                e, SA_EXIT_DAMAGED,
+                "%s: it is no profile.proto, or damaged: it begins as a core or program does",
+                path);
+            return false;
+        }
     }
     gzerror(in, &code);
     if (code == Z_ERRNO)

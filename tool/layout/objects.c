@@ -292,6 +292,31 @@ void sa_objects_collect_notes(struct sa_target *t, struct sa_objects *ret)
         read_notes(t, &h, ret, &unused);
 }
 
+/* Whether any mapping of the path of a row is of code, from that row on. */
+static bool has_code(const struct sa_target *t, size_t i)
+{
+    for (size_t path = t->rows[i].path; i < t->row_count && t->rows[i].path == path; i++)
+        if (t->rows[i].access & SA_ACCESS_EXECUTE)
+            return true;
+    return false;
+}
+
+const char *sa_objects_headless(struct sa_target *t)
+{
+    for (size_t i = 0; i < t->row_count; i++) {
+        const char *path = sa_target_path(t, &t->rows[i]);
+        char magic[SELFMAG];
+
+        if (t->rows[i].offset || path[0] != '/' || strncmp(path, "/memfd:", 7) == 0 ||
+            strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/SYSV", 5) == 0 || !has_code(t, i))
+            continue;
+        if (!sa_target_read(t, t->rows[i].start, magic, sizeof(magic)) ||
+            memcmp(magic, ELFMAG, SELFMAG) != 0)
+            return path;
+    }
+    return NULL;
+}
+
 void sa_objects_free(struct sa_objects *o)
 {
     sa_mappings_free(&o->mappings);

@@ -24,6 +24,10 @@ bool sa_objects_collect(struct sa_target *t, struct sa_objects *ret, struct sa_e
 void sa_objects_collect_notes(struct sa_target *t, struct sa_objects *ret);
 void sa_objects_free(struct sa_objects *o);
 
+/* The path of a program or library that has code in the target, but not its first page, as in a
+ * core that lacks it; NULL: there is none. */
+const char *sa_objects_headless(struct sa_target *t);
+
 /* A copy of the mappings, for who frees them: 0 or -ENOMEM. */
 int sa_objects_copy(const struct sa_mappings *from, struct sa_mappings *ret);
 

@@ -51,6 +51,20 @@ static bool parse(struct sa_table *table, const char *section, size_t bytes, uin
     return true;
 }
 
+/* Says why the description cannot be read: of a core, it lies in the library's file. */
+static void explain_unread(struct sa_target *t, uint64_t at, struct sa_error *e)
+{
+    const struct sa_row *row = sa_target_row(t, at);
+
+    if (t->live || !row)
+        sa_error_set(e, SA_EXIT_DAMAGED, "the description of the library cannot be read");
+    else
+        sa_error_set(e, SA_EXIT_DAMAGED,
+                     "the description of the library cannot be read: the file of the library, "
+                     "%s, must be where it was, and the same; --sysroot looks for it elsewhere",
+                     sa_target_path(t, row));
+}
+
 static bool read_section(struct sa_target *t, uint64_t at, struct sa_table *ret, struct sa_error *e)
 {
     struct note note;
@@ -80,9 +94,7 @@ static bool read_section(struct sa_target *t, uint64_t at, struct sa_table *ret,
            parse(ret, section, end - begin, begin);
     free(section);
     if (!fine)
-        sa_error_set(e, SA_EXIT_DAMAGED,
-                     "the description of the library cannot be read: of a core, the file of the "
-                     "library must be where it was, and the same");
+        explain_unread(t, at, e);
     return fine;
 }
 

@@ -15,13 +15,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* Whether a file is a core, or the beginning of one. */
 static bool is_core(const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     struct stat status;
-    Elf64_Ehdr header;
+    Elf64_Ehdr header = {.e_type = ET_CORE};
     bool is = fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
-              pread(fd, &header, sizeof(header), 0) == sizeof(header) &&
+              pread(fd, &header, sizeof(header), 0) >= SELFMAG &&
               memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 && header.e_type == ET_CORE;
 
     if (fd >= 0)
@@ -73,7 +74,9 @@ bool sa_input_read(struct sa_profile_file *ret, const char *what, struct sa_erro
         return sa_profile_file_read(ret, what, e) && sa_input_add_lines(ret, NULL, e);
     if (!sa_reading_open(&r, what, e))
         return false;
-    /* A process may have its files elsewhere, in a container. */
+    /* A process may have its files elsewhere, in a container; that of a core, too. */
+    if (!r.target.live && sa_target_sysroot())
+        snprintf(root, sizeof(root), "%s", sa_target_sysroot());
     if (r.target.live)
         sa_io_proc_path(root, r.target.pid, "root");
     fine = read_target(ret, &r, e);

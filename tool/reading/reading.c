@@ -25,6 +25,33 @@
 #define TWICE_MAX    1000
 #define TOTALS_MAX   (1u << 22)
 
+/* Sets why a target cannot be read. A core may lack what is looked for; then that is the reason,
+ * rather than what is concluded from it. */
+static void explain(struct sa_reading *r, const char *what, const struct sa_error *why,
+                    struct sa_error *e)
+{
+    const char *headless;
+
+    if (r->target.live || why->code == SA_EXIT_FAILED)
+        sa_error_set(e, why->code, "%s: %s", what, why->text);
+    if (*r->target.lack)
+        sa_error_set(e, SA_EXIT_DAMAGED, "%s: %s", what, r->target.lack);
+    headless = why->code == SA_EXIT_NOT_ON_IT && !e->code ? sa_objects_headless(&r->target) : NULL;
+    if (headless)
+        sa_error_set(e, SA_EXIT_DAMAGED,
+                     "%s: it lacks the first page of %s, or has another one; the kernel writes it "
+                     "with bit 4 of /proc/PID/coredump_filter",
+                     what, headless);
+    sa_error_set(e, why->code, "%s: %s", what, why->text);
+}
+
+/* Warns of a core that lacks something that was not needed so far. */
+static void tell_lack(const struct sa_reading *r, const char *what)
+{
+    if (*r->target.lack)
+        fprintf(stderr, "sallocctl: %s: %s; what it lacks is left out\n", what, r->target.lack);
+}
+
 bool sa_reading_open(struct sa_reading *r, const char *what, struct sa_error *e)
 {
     struct sa_error one = {SA_EXIT_DONE, ""};
@@ -34,9 +61,11 @@ bool sa_reading_open(struct sa_reading *r, const char *what, struct sa_error *e)
         return false;
     if (sa_objects_collect(&r->target, &r->objects, &one) &&
         sa_table_read(&r->target, &r->objects, &r->table, &one) &&
-        sa_stacks_open(&r->stacks, &r->target, &r->table, &one))
+        sa_stacks_open(&r->stacks, &r->target, &r->table, &one)) {
+        tell_lack(r, what);
         return true;
-    sa_error_set(e, one.code, "%s: %s", what, one.text);
+    }
+    explain(r, what, &one, e);
     sa_reading_close(r);
     return false;
 }
@@ -49,9 +78,11 @@ bool sa_reading_open_numbers(struct sa_reading *r, const char *what, struct sa_e
     if (!sa_target_open(&r->target, what, e))
         return false;
     sa_objects_collect_notes(&r->target, &r->objects);
-    if (sa_table_read(&r->target, &r->objects, &r->table, &one))
+    if (sa_table_read(&r->target, &r->objects, &r->table, &one)) {
+        tell_lack(r, what);
         return true;
-    sa_error_set(e, one.code, "%s: %s", what, one.text);
+    }
+    explain(r, what, &one, e);
     sa_reading_close(r);
     return false;
 }

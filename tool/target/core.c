@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A core file as a target. Its program headers, read by libelf, say which memory it holds. What the
- * kernel leaves out are pages of files that nobody changed: those are read from the files, if they
- * are still what they were: the first page of each, which the kernel does not leave out, must be
- * the same.
+ * A core file as a target. Its program headers say which memory it holds. What the kernel leaves
+ * out are pages of files that nobody changed: those are read from the files, if they are still what
+ * they were: the first page of each, which the kernel does not leave out, must be the same. The
+ * files are looked for below the system root first, if one is set, as the process may have run in a
+ * container.
  */
+#include "tool/target/core_headers.h"
+#include "tool/target/core_loaded.h"
 #include "tool/target/target.h"
 
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <gelf.h>
-#include <libelf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,10 +20,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LOADS_MAX  (1u << 20)
-#define NOTES_MAX  (64u << 20)
 #define FIRST_PAGE 4096
+#define PATH_BYTES 4352
 #define CLOSED_MAX (1u << 16) /* bytes before a stack that nobody may access, at most */
+
+/* Written by sa_target_set_sysroot, before any core is opened. */
+static const char *sysroot;
 
 struct load {
     uint64_t start, bytes, offset; /* bytes: in the file */
@@ -38,24 +41,6 @@ struct core {
     size_t path; /* of its name; SIZE_MAX: none */
     int file;    /* negative: it is not what it was */
 };
-
-static bool read_at(int fd, void *buffer, size_t bytes, uint64_t offset)
-{
-    char *to = buffer;
-
-    while (bytes) {
-        ssize_t n = offset <= INT64_MAX ? pread(fd, to, bytes, (off_t)offset) : -1;
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        to += n;
-        bytes -= (size_t)n;
-        offset += (uint64_t)n;
-    }
-    return true;
-}
 
 /* The part of the core with an address, or NULL. */
 static const struct load *find_load(const struct core *c, uint64_t address)
@@ -86,10 +71,27 @@ static bool is_same_file(const struct sa_target *t, const struct core *c, const 
             continue;
         load = find_load(c, t->rows[i].start);
         return load && load->start + load->bytes - t->rows[i].start >= FIRST_PAGE &&
-               read_at(c->fd, then, FIRST_PAGE, load->offset + (t->rows[i].start - load->start)) &&
-               read_at(fd, now, FIRST_PAGE, 0) && memcmp(now, then, FIRST_PAGE) == 0;
+               sa_core_read_at(c->fd, then, FIRST_PAGE,
+                               load->offset + (t->rows[i].start - load->start)) &&
+               sa_core_read_at(fd, now, FIRST_PAGE, 0) && memcmp(now, then, FIRST_PAGE) == 0;
     }
     return false;
+}
+
+/* The file of a mapping below a folder, if it is the one that was mapped; else -1. */
+static int open_below(struct sa_target *t, const struct core *c, const char *root,
+                      const struct sa_row *row)
+{
+    char path[PATH_BYTES];
+    int fd = snprintf(path, sizeof(path), "%s%s", root, sa_target_path(t, row)) < (int)sizeof(path)
+                 ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
+                 : -1;
+
+    if (fd >= 0 && is_same_file(t, c, row, fd))
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    return -1;
 }
 
 static int open_file(struct sa_target *t, struct core *c, const struct sa_row *row)
@@ -99,11 +101,9 @@ static int open_file(struct sa_target *t, struct core *c, const struct sa_row *r
     if (c->file >= 0)
         close(c->file);
     c->path = row->path;
-    c->file = open(sa_target_path(t, row), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (c->file >= 0 && !is_same_file(t, c, row, c->file)) {
-        close(c->file);
-        c->file = -1;
-    }
+    c->file = sysroot ? open_below(t, c, sysroot, row) : -1;
+    if (c->file < 0)
+        c->file = open_below(t, c, "", row);
     return c->file;
 }
 
@@ -120,9 +120,9 @@ static bool core_read(struct sa_target *t, uint64_t address, void *buffer, size_
         if (!load && (!row || sa_target_path(t, row)[0] != '/'))
             return false;
         n = end - address < bytes ? end - address : bytes;
-        if (!(load ? read_at(c->fd, to, n, load->offset + (address - load->start))
+        if (!(load ? sa_core_read_at(c->fd, to, n, load->offset + (address - load->start))
                    : open_file(t, c, row) >= 0 &&
-                         read_at(c->file, to, n, row->offset + (address - row->start))))
+                         sa_core_read_at(c->file, to, n, row->offset + (address - row->start))))
             return false;
         to += n;
         address += n;
@@ -133,11 +133,8 @@ static bool core_read(struct sa_target *t, uint64_t address, void *buffer, size_
 
 static bool core_file(struct sa_target *t, const struct sa_row *row, char *ret, size_t cap)
 {
-    (void)t;
-    (void)row;
-    (void)ret;
-    (void)cap;
-    return false;
+    return sysroot && snprintf(ret, cap, "%s%s", sysroot, sa_target_path(t, row)) < (int)cap &&
+           access(ret, R_OK) == 0;
 }
 
 static void core_close(struct sa_target *t)
@@ -198,35 +195,31 @@ static bool is_closed(const struct core *c, const struct load *load)
     if (load->access != SA_ACCESS_READ || load->bytes > CLOSED_MAX)
         return false;
     for (uint64_t at = 0; at < load->bytes; at += FIRST_PAGE)
-        if (load->bytes - at < FIRST_PAGE || !read_at(c->fd, page, FIRST_PAGE, load->offset + at) ||
+        if (load->bytes - at < FIRST_PAGE ||
+            !sa_core_read_at(c->fd, page, FIRST_PAGE, load->offset + at) ||
             memcmp(page, zeros, FIRST_PAGE) != 0)
             return false;
     return true;
 }
 
 /* Parts that are sorted and do not overlap; others are left out, and those that nobody could
- * access. */
-static bool read_loads(Elf *elf, struct core *c)
+ * access. False: no memory. */
+static bool read_loads(const struct sa_core_headers *h, struct core *c)
 {
     struct load before = {0};
-    size_t count, kept = 0;
+    size_t kept = 0;
 
-    if (elf_getphdrnum(elf, &count) != 0 || count > LOADS_MAX)
-        return false;
-    c->loads = calloc(count + 1, sizeof(*c->loads));
-    for (size_t i = 0; c->loads && i < count; i++) {
-        GElf_Phdr header;
-        uint64_t bytes;
-
-        if (!gelf_getphdr(elf, (int)i, &header) || header.p_type != PT_LOAD)
-            continue;
-        bytes = header.p_flags ? header.p_filesz : header.p_memsz;
-        if (bytes && header.p_vaddr + bytes > header.p_vaddr)
-            c->loads[c->count++] = (struct load){header.p_vaddr, bytes, header.p_offset,
-                                                 access_of(header.p_flags), false};
-    }
+    c->loads = calloc(h->count + 1, sizeof(*c->loads));
     if (!c->loads)
         return false;
+    for (size_t i = 0; i < h->count; i++) {
+        const Elf64_Phdr *p = &h->of[i];
+        uint64_t bytes = p->p_flags ? p->p_filesz : p->p_memsz;
+
+        if (p->p_type == PT_LOAD && bytes && p->p_vaddr + bytes > p->p_vaddr)
+            c->loads[c->count++] =
+                (struct load){p->p_vaddr, bytes, p->p_offset, access_of(p->p_flags), false};
+    }
     qsort(c->loads, c->count, sizeof(*c->loads), load_order);
     for (size_t i = 0; i < c->count; i++) {
         struct load load = c->loads[i];
@@ -243,35 +236,43 @@ static bool read_loads(Elf *elf, struct core *c)
     return true;
 }
 
+/* What is needed while notes are read. */
+struct notes {
+    struct sa_target *target;
+    const struct sa_core_headers *headers;
+    size_t last; /* the segment that was found last: both lists are mostly in order */
+};
+
 /* Whether a mapping may be of code. gdb's cores lack those that they have no page of. */
-static bool may_be_code(Elf *elf, uint64_t start)
+static bool may_be_code(struct notes *n, uint64_t start)
 {
-    size_t count;
+    const struct sa_core_headers *h = n->headers;
 
-    if (elf_getphdrnum(elf, &count) != 0)
-        return false;
-    for (size_t i = 0; i < count; i++) {
-        GElf_Phdr header;
+    for (size_t i = 0; i < h->count; i++) {
+        size_t at = (n->last + i) % h->count;
+        const Elf64_Phdr *p = &h->of[at];
 
-        if (gelf_getphdr(elf, (int)i, &header) && header.p_type == PT_LOAD &&
-            start - header.p_vaddr < header.p_memsz)
-            return header.p_flags & PF_X;
+        if (p->p_type == PT_LOAD && start - p->p_vaddr < p->p_memsz) {
+            n->last = at;
+            return p->p_flags & PF_X;
+        }
     }
     return true;
 }
 
 /* The note NT_FILE: count, bytes of a page, then start, end and page of each; then the names. */
-static bool read_files(struct sa_target *t, Elf *elf, const char *note, size_t bytes)
+static bool read_files(struct notes *n, const char *note, size_t bytes)
 {
+    struct sa_target *t = n->target;
     uint64_t count, page, row[3];
     const char *name;
 
     if (bytes < 16)
-        return true;
+        return false;
     memcpy(&count, note, 8);
     memcpy(&page, note + 8, 8);
     if (count > (bytes - 16) / sizeof(row))
-        return true;
+        return false;
     name = note + 16 + count * sizeof(row);
     for (uint64_t i = 0; i < count; i++) {
         size_t room = (size_t)(note + bytes - name), length = strnlen(name, room);
@@ -281,7 +282,7 @@ static bool read_files(struct sa_target *t, Elf *elf, const char *note, size_t b
         memcpy(row, note + 16 + i * sizeof(row), sizeof(row));
         if (row[0] < row[1] &&
             !sa_target_add_row(t, row[0], row[1], row[2] * page,
-                               may_be_code(elf, row[0]) ? SA_ACCESS_EXECUTE : 0, name) &&
+                               may_be_code(n, row[0]) ? SA_ACCESS_EXECUTE : 0, name) &&
             errno == ENOMEM)
             return false;
         name += length + 1;
@@ -289,66 +290,63 @@ static bool read_files(struct sa_target *t, Elf *elf, const char *note, size_t b
     return true;
 }
 
-static bool read_note(struct sa_target *t, Elf *elf, const GElf_Nhdr *note, const char *body)
+static bool read_note(void *arg, uint32_t type, const char *body, size_t bytes)
 {
-    if (note->n_type == NT_FILE)
-        return read_files(t, elf, body, note->n_descsz);
-    if (note->n_type == NT_AUXV)
-        sa_target_set_auxiliary(t, body, note->n_descsz);
-    if (note->n_type == NT_PRPSINFO && note->n_descsz >= sizeof(struct elf_prpsinfo)) {
+    struct notes *n = arg;
+    struct sa_target *t = n->target;
+
+    if (type == NT_FILE)
+        return read_files(n, body, bytes);
+    if (type == NT_AUXV)
+        sa_target_set_auxiliary(t, body, bytes);
+    if (type == NT_PRPSINFO && bytes >= sizeof(struct elf_prpsinfo)) {
         struct elf_prpsinfo info;
 
         memcpy(&info, body, sizeof(info));
         t->pid = info.pr_pid;
     }
-    return sa_threads_add_note(&t->threads, note->n_type, body, note->n_descsz);
+    return sa_threads_add_note(&t->threads, type, body, bytes);
 }
 
-static bool read_notes(struct sa_target *t, Elf *elf)
+/* Says what the core lacks, if anything. */
+static void set_lack(struct sa_target *t, const struct sa_core_headers *h)
 {
-    size_t count;
-
-    if (elf_getphdrnum(elf, &count) != 0)
-        return false;
-    for (size_t i = 0; i < count; i++) {
-        GElf_Phdr header;
-        GElf_Nhdr note;
-        Elf_Data *data;
-        size_t at = 0, next, name, body;
-
-        if (!gelf_getphdr(elf, (int)i, &header) || header.p_type != PT_NOTE ||
-            header.p_filesz > NOTES_MAX)
-            continue;
-        data = elf_getdata_rawchunk(elf, (int64_t)header.p_offset, header.p_filesz, ELF_T_NHDR);
-        while (data && (next = gelf_getnote(data, at, &note, &name, &body)) > 0) {
-            if (!read_note(t, elf, &note, (const char *)data->d_buf + body))
-                return false;
-            at = next;
-        }
-    }
-    return true;
-}
-
-static bool is_core(Elf *elf)
-{
-    GElf_Ehdr header;
-
-    return elf && elf_kind(elf) == ELF_K_ELF && gelf_getehdr(elf, &header) &&
-           header.e_type == ET_CORE && header.e_ident[EI_CLASS] == ELFCLASS64 &&
-           header.e_ident[EI_DATA] == ELFDATA2LSB;
+    if (h->bytes < h->wanted)
+        snprintf(t->lack, sizeof(t->lack), "it is cut: it has %llu of %llu bytes",
+                 (unsigned long long)h->bytes, (unsigned long long)h->wanted);
+    else if (!t->row_count)
+        snprintf(t->lack, sizeof(t->lack),
+                 "it lacks the list of mapped files (note NT_FILE), and that of the loader");
+    else if (!t->threads.count)
+        snprintf(t->lack, sizeof(t->lack),
+                 "it lacks the registers of its threads (note NT_PRSTATUS)");
 }
 
 static void read_core(struct sa_target *t, struct core *c, const char *path, struct sa_error *e)
 {
-    Elf *elf;
+    struct sa_core_headers h;
+    struct notes notes = {t, &h, 0};
 
-    elf_version(EV_CURRENT);
-    elf = elf_begin(c->fd, ELF_C_READ, NULL);
-    if (!is_core(elf))
-        sa_error_set(e, SA_EXIT_NONE, "%s: this is no core file of a 64-bit process", path);
-    else if (!read_loads(elf, c) || !read_notes(t, elf))
-        sa_error_set(e, SA_EXIT_DAMAGED, "%s: its headers make no sense", path);
-    elf_end(elf);
+    if (!sa_core_headers_read(c->fd, path, &h, e))
+        return;
+    if (!read_loads(&h, c))
+        sa_error_set(e, SA_EXIT_FAILED, "%s: there is no memory for its segments", path);
+    else
+        sa_core_notes(c->fd, path, &h, read_note, &notes, e);
+    if (!e->code && !t->row_count)
+        sa_core_add_loaded(t, path);
+    set_lack(t, &h);
+    sa_core_headers_free(&h);
+}
+
+void sa_target_set_sysroot(const char *folder)
+{
+    sysroot = folder;
+}
+
+const char *sa_target_sysroot(void)
+{
+    return sysroot;
 }
 
 bool sa_target_open_core(struct sa_target *t, const char *path, struct sa_error *e)

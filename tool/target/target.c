@@ -142,6 +142,12 @@ void sa_target_set_auxiliary(struct sa_target *t, const void *vector, size_t byt
             break;
         if (entry.a_type == AT_PHDR)
             t->program_headers = entry.a_un.a_val;
+        if (entry.a_type == AT_PHNUM)
+            t->program_header_count = (unsigned)entry.a_un.a_val;
+        if (entry.a_type == AT_EXECFN)
+            t->program_name = entry.a_un.a_val;
+        if (entry.a_type == AT_PAGESZ)
+            t->page_bytes = entry.a_un.a_val;
         if (entry.a_type == AT_SYSINFO_EHDR)
             t->vdso = entry.a_un.a_val;
     }

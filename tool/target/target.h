@@ -76,9 +76,12 @@ struct sa_target {
     size_t row_count, row_cap;
     char *names;
     size_t names_used, names_cap;
-    uint64_t program_headers, vdso; /* addresses, from the auxiliary vector; 0: not known */
-    struct sa_threads threads;      /* of a core */
-    void *data;                     /* the kind's */
+    /* From the auxiliary vector; 0: not known. Addresses of the program's headers and its path. */
+    uint64_t program_headers, program_name, vdso, page_bytes;
+    unsigned program_header_count;
+    struct sa_threads threads; /* of a core */
+    char lack[96];             /* what a core lacks; "": nothing that is known */
+    void *data;                /* the kind's */
 };
 
 /* Whether an argument is the number of a process, not the path of a core. */
@@ -89,6 +92,10 @@ bool sa_target_open(struct sa_target *t, const char *what, struct sa_error *e);
 bool sa_target_open_process(struct sa_target *t, pid_t pid, struct sa_error *e);
 bool sa_target_open_core(struct sa_target *t, const char *path, struct sa_error *e);
 void sa_target_close(struct sa_target *t);
+
+/* Looks for the files of cores below a folder first; NULL: no more. */
+void sa_target_set_sysroot(const char *folder);
+const char *sa_target_sysroot(void);
 
 static inline bool sa_target_read(struct sa_target *t, uint64_t address, void *buffer, size_t bytes)
 {
