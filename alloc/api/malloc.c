@@ -12,6 +12,7 @@
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
 #include "alloc/front/fast_path.h"
+#include "alloc/front/fast_path_far.h"
 #include "alloc/front/slow_path.h"
 #include "alloc/os/vm.h"
 
@@ -58,10 +59,20 @@ static SA_NOINLINE void entry_free_for(void *p, size_t align, sa_entry_kind kind
     sa_entry_end(before);
 }
 
+SA_RARE static SA_NOINLINE void entry_free_far(void *p, size_t align, sa_entry_kind kind,
+                                               const void *caller)
+{
+    if (!sa_fast_free_far(p))
+        entry_free_for(p, align, kind, caller);
+}
+
 /* A function of its own, so that sa_entry_free need not save registers on its fast path. */
 static SA_NOINLINE void entry_free_slow(void *p, size_t align, sa_entry_kind kind)
 {
-    entry_free_for(p, align, kind, SA_CALLER);
+    if (SA_UNLIKELY(sa_fast_is_far(p)))
+        entry_free_far(p, align, kind, SA_CALLER);
+    else
+        entry_free_for(p, align, kind, SA_CALLER);
 }
 
 bool sa_entry_free_fast(void *p)

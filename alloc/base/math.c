@@ -139,7 +139,7 @@ double sa_expm1(double x)
 }
 
 /* log Gamma(2 + z), for |z| <= 0.5. The coefficients are (-1)^k (zeta(k) - 1) / k from k = 2. */
-static double log_gamma_at_2(double z)
+SA_RARE static double log_gamma_at_2(double z)
 {
     static const double coefficient[] = {
         0.32246703342411321824,    -0.067352301053198095133,   0.020580808427784547879,

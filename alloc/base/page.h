@@ -8,8 +8,8 @@
  * The home window is the 64 GiB of address space, aligned to their size, in which ordinary spans
  * are placed. The fast path looks up only addresses of this window. The window's address is a
  * constant, because free is measurably faster if it does not load it. The heap begins at a random
- * place in the window. Blocks outside the window work as well: the slow path finds them by the
- * radix map.
+ * place in the window. Blocks outside the window work as well: free finds them by the radix map
+ * (alloc/front/fast_path_far.h).
  */
 #ifndef SA_BASE_PAGE_H
 #define SA_BASE_PAGE_H

@@ -35,7 +35,8 @@ void sa_page_heap_init(uint64_t seed)
      * and frees are slower. */
     uintptr_t start = SA_HOME_START + ((seed & 0x3fff) << 21);
 
-    sa_huge_heap_init(&sa_huge_heap_ordinary, SA_HEAP_ORDINARY, "salloc:heap", start);
+    sa_huge_heap_init(&sa_huge_heap_ordinary, SA_HEAP_ORDINARY, "salloc:heap", start,
+                      start + 2 * SA_HOME_BYTES);
     sa_page_heap_ordinary.huge = &sa_huge_heap_ordinary;
     sa_span_heap_init(&sampled, SA_HEAP_SAMPLED, "salloc:sampled", start + SA_HOME_BYTES, true);
     sa_page_heap_sampled.plain = &sampled;

@@ -11,15 +11,27 @@
 #define SPACE_HINTS     8
 #define SPACE_HINT_STEP (1ul << 30)
 
-void sa_heap_space_unmapped(struct sa_heap_space *space, uintptr_t start)
+/* True behind the windows of both heaps. */
+static bool is_far(const struct sa_heap_space *space, uintptr_t start)
 {
+    return space->far && start >= SA_HOME_START + 2 * SA_HOME_BYTES;
+}
+
+SA_RARE void sa_heap_space_unmapped(struct sa_heap_space *space, uintptr_t start, size_t bytes)
+{
+    if (is_far(space, start)) {
+        if (start + bytes == space->far)
+            space->far = start;
+        return;
+    }
     if (!space->hole || start < space->hole)
         space->hole = start;
 }
 
 /* Maps bytes in the hole. NULL if the kernel maps them elsewhere or not at all: the hole is then
  * forgotten. */
-static char *space_map_in_hole(struct sa_heap_space *space, size_t bytes, size_t align)
+SA_RARE static SA_NOINLINE char *space_map_in_hole(struct sa_heap_space *space, size_t bytes,
+                                                   size_t align)
 {
     uintptr_t hole = sa_align_up(space->hole, align);
     char *p = sa_vm_map_space((void *)hole, bytes, space->name);
@@ -35,11 +47,26 @@ static char *space_map_in_hole(struct sa_heap_space *space, size_t bytes, size_t
     return NULL;
 }
 
-/*
- * Maps bytes where the last mapping ended. If that place is taken, the kernel picks another one.
- * The function then tries up to SPACE_HINTS places further on in the window, SPACE_HINT_STEP (1
- * GiB) apart.
- */
+/* Moves a mapping, which the kernel has placed elsewhere, to one of up to SPACE_HINTS places
+ * further on in the window, SPACE_HINT_STEP (1 GiB) apart. */
+SA_RARE static SA_NOINLINE char *space_map_further(struct sa_heap_space *space, char *p,
+                                                   size_t bytes)
+{
+    uintptr_t hint = space->hint;
+
+    for (int i = 0; i < SPACE_HINTS && p && !sa_same_window((uintptr_t)p, hint); i++) {
+        uintptr_t next = hint + SPACE_HINT_STEP;
+
+        if (bytes >= SPACE_HINT_STEP || !sa_same_window(hint, next + bytes))
+            break;
+        sa_vm_unmap_space(p, bytes);
+        space->hint = hint = next;
+        p = sa_vm_map_space((void *)hint, bytes, space->name);
+    }
+    return p;
+}
+
+/* Maps bytes where the last mapping ended. If that place is taken, the kernel picks another one. */
 static char *space_map_at_hint(struct sa_heap_space *space, size_t bytes, size_t align)
 {
     uintptr_t hint = sa_align_up(space->hint, align);
@@ -51,15 +78,11 @@ static char *space_map_at_hint(struct sa_heap_space *space, size_t bytes, size_t
     else if (!sa_same_window(hint, hint + bytes - 1) && bytes <= SA_HOME_BYTES / 2)
         hint = sa_align_up(hint, SA_HOME_BYTES); /* a new window instead of a mapping across the
                                                   * boundary */
+    space->hint = hint;
     p = sa_vm_map_space((void *)hint, bytes, space->name);
-    for (int i = 0; i < SPACE_HINTS && p && !sa_same_window((uintptr_t)p, hint); i++) {
-        uintptr_t next = hint + SPACE_HINT_STEP;
-
-        if (bytes >= SPACE_HINT_STEP || !sa_same_window(hint, next + bytes))
-            break;
-        sa_vm_unmap_space(p, bytes);
-        space->hint = hint = next;
-        p = sa_vm_map_space((void *)hint, bytes, space->name);
+    if (p && SA_UNLIKELY(!sa_same_window((uintptr_t)p, hint))) {
+        p = space_map_further(space, p, bytes);
+        hint = space->hint;
     }
     if (p && space->own_window && !sa_page_heap_sampled_address((uintptr_t)p)) {
         sa_vm_unmap_space(p, bytes); /* outside the window an address would not identify a
@@ -71,27 +94,51 @@ static char *space_map_at_hint(struct sa_heap_space *space, size_t bytes, size_t
     return p;
 }
 
-/* Maps bytes at a multiple of align, in the hole or near the hint. Unmaps the slack that the
- * alignment needed. */
-static char *space_map(struct sa_heap_space *space, size_t bytes, size_t align)
+/* Maps bytes behind the windows of the heaps, where the last such mapping ended. */
+SA_RARE static SA_NOINLINE char *space_map_far(struct sa_heap_space *space, size_t bytes,
+                                               size_t align)
 {
-    char *p = space->hole ? space_map_in_hole(space, bytes, align) : NULL, *aligned;
+    uintptr_t far = sa_align_up(space->far, align);
+    char *p = sa_vm_map_space((void *)far, bytes, space->name);
 
-    if (p)
-        return p;
-    p = space_map_at_hint(space, bytes, align);
-    if (!p || ((uintptr_t)p & (align - 1)) == 0)
-        return p;
-    sa_vm_unmap_space(p, bytes);
-    p = space_map_at_hint(space, bytes + align, 1);
+    if ((uintptr_t)p == far)
+        space->far = far + bytes;
+    return p;
+}
+
+/* Maps more than bytes, and unmaps what does not lie at a multiple of align. */
+SA_RARE static SA_NOINLINE char *space_map_aligned(struct sa_heap_space *space, size_t bytes,
+                                                   size_t align)
+{
+    bool far = sa_heap_space_next(space, bytes) == &space->far;
+    char *p =
+        far ? space_map_far(space, bytes + align, 1) : space_map_at_hint(space, bytes + align, 1);
+    char *aligned = (char *)sa_align_up((uintptr_t)p, align);
+
     if (!p)
         return NULL;
-    aligned = (char *)sa_align_up((uintptr_t)p, align);
     if (aligned > p)
         sa_vm_unmap_space(p, (size_t)(aligned - p));
     if (aligned + bytes < p + bytes + align)
         sa_vm_unmap_space(aligned + bytes, (size_t)(p + align - aligned));
     return aligned;
+}
+
+/* Maps bytes at a multiple of align: behind the windows, in the hole or near the hint. */
+static char *space_map(struct sa_heap_space *space, size_t bytes, size_t align)
+{
+    char *p = NULL;
+
+    if (SA_UNLIKELY(sa_heap_space_next(space, bytes) == &space->far))
+        p = space_map_far(space, bytes, align);
+    else if (SA_UNLIKELY(space->hole))
+        p = space_map_in_hole(space, bytes, align);
+    if (!p)
+        p = space_map_at_hint(space, bytes, align);
+    if (!p || SA_LIKELY(((uintptr_t)p & (align - 1)) == 0))
+        return p;
+    sa_vm_unmap_space(p, bytes);
+    return space_map_aligned(space, bytes, align);
 }
 
 void *sa_heap_space_map(struct sa_heap_space *space, size_t bytes, size_t align)

@@ -71,10 +71,11 @@ SA_LAYOUT = {
 };
 SA_LAYOUT_STATIC_ADDRESS("huge", sa_huge_heap_ordinary);
 
-void sa_huge_heap_init(struct sa_huge_heap *h, uint8_t number, const char *name, uintptr_t hint)
+void sa_huge_heap_init(struct sa_huge_heap *h, uint8_t number, const char *name, uintptr_t hint,
+                       uintptr_t far)
 {
     h->number = number;
-    h->space = (struct sa_heap_space){.name = name, .hint = hint};
+    h->space = (struct sa_heap_space){.name = name, .hint = hint, .far = far};
     sa_huge_cache_init(&h->cache, &h->nodes);
     sa_huge_filler_init(&h->filler);
 }

@@ -16,7 +16,8 @@ struct sa_huge_stats;
 /* The instance. */
 extern struct sa_huge_heap sa_huge_heap_ordinary;
 
-void sa_huge_heap_init(struct sa_huge_heap *h, uint8_t number, const char *name, uintptr_t hint);
+void sa_huge_heap_init(struct sa_huge_heap *h, uint8_t number, const char *name, uintptr_t hint,
+                       uintptr_t far);
 
 struct sa_span *sa_huge_heap_alloc(struct sa_huge_heap *h, size_t pages, size_t align,
                                    enum sa_pages_use use) SA_EXCLUDES(SA_RANK_PAGE_HEAP);

@@ -39,14 +39,14 @@ static void *hugepage_address(size_t hugepage)
 }
 
 /* Notes that a moving range was unmapped. */
-static void heap_unmapped(struct sa_huge_heap *h, size_t start, size_t n)
+SA_RARE static void heap_unmapped(struct sa_huge_heap *h, size_t start, size_t n)
     SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     SA_DCHECK(h->moving >= n && h->mapped >= n);
     sa_huge_heap_set_advice(h, start, n, SA_ADVICE_NONE);
     h->moving -= n;
     h->mapped -= n;
-    sa_heap_space_unmapped(&h->space, start << SA_HUGE_SHIFT);
+    sa_heap_space_unmapped(&h->space, start << SA_HUGE_SHIFT, n * SA_HUGE_BYTES);
 }
 
 SA_RARE bool sa_huge_heap_move(struct sa_huge_heap *h, const struct sa_huge_moving *m)

@@ -152,7 +152,9 @@ static bool grow_behind(struct sa_huge_heap *h, size_t hugepage, size_t n)
     const struct sa_huge_node *behind = sa_huge_map_find(&h->released, hugepage);
     size_t end = behind ? behind->start + behind->length : hugepage;
 
-    return sa_limits_active() && end << SA_HUGE_SHIFT == h->space.hint &&
+    return sa_limits_active() &&
+           end << SA_HUGE_SHIFT ==
+               *sa_heap_space_next(&h->space, (hugepage + n - end) << SA_HUGE_SHIFT) &&
            sa_huge_heap_grow(h, hugepage + n - end, 1) != SA_HUGE_NONE &&
            sa_huge_map_take_at(&h->released, &h->nodes, hugepage, n);
 }
