@@ -182,6 +182,8 @@ void sa_init_slow(void)
         sa_reporting_path = sa_options.report.text;
         sa_fatal_report = sa_misuse_fatal;
         sa_vm_init();
+        if (sa_options.address_seed)
+            sa_vm_set_seed(sa_options.address_seed);
         sa_vm.names = sa_options.map_names;
         sa_vdso_init();
         init_ask();

@@ -43,9 +43,9 @@ SA_COLD static void cpu_invalidate_countdowns(struct cpu_cache *c) SA_REQUIRES(S
  * countdowns of a cache that belongs to a thread stay: a signal handler may have interrupted that
  * thread in a critical section. cpu_revive ends them by critical sections.
  */
-SA_COLD static void cpu_after_fork(struct cpu_cache *c, int cpu) SA_REQUIRES(SA_RANK_CPU_CACHE)
+SA_COLD static void cpu_after_fork(struct cpu_cache *c) SA_REQUIRES(SA_RANK_CPU_CACHE)
 {
-    c->rng = sa_sampler_stream((unsigned)cpu);
+    c->rng = sa_sampler_stream(c->stream);
     c->forks = sa_cpu_cache_forks;
     if (sa_rseq.per_cpu)
         cpu_invalidate_countdowns(c);
@@ -55,7 +55,7 @@ SA_RARE bool sa_cpu_cache_publish(struct cpu_cache *c, int cpu)
 {
     SA_DCHECK_HELD(SA_RANK_CPU_CACHE);
     if (SA_UNLIKELY(c->forks != sa_cpu_cache_forks))
-        cpu_after_fork(c, cpu);
+        cpu_after_fork(c);
     return sa_slab_open(cpu, c->slab);
 }
 
@@ -292,7 +292,7 @@ SA_COLD void sa_cpu_cache_keep_countdowns(void) SA_NO_THREAD_SAFETY_ANALYSIS
 
         if (!c)
             continue;
-        c->rng = sa_sampler_stream((unsigned)cpu);
+        c->rng = sa_sampler_stream(c->stream);
         c->forks = sa_cpu_cache_forks;
     }
 }

@@ -30,6 +30,9 @@ struct cpu_cache {
     uint32_t hand;                              /* racy: the class at which the last steal ended */
     uint32_t unstolen;                          /* racy: misses since the last steal */
     uint64_t rng;                               /* atomic: countdowns and sampling decisions */
+    /* Number of the generator, in the order in which CPUs were first used: the first thread of a
+     * process has the same samples on each CPU. Const. */
+    unsigned stream;
     /* sa_cpu_cache_forks when rng was seeded. */
     uint32_t forks SA_GUARDED_BY(SA_RANK_CPU_CACHE);
     uint64_t allocs[SA_CLASSES], frees[SA_CLASSES]; /* atomic: see cpu_count_before */

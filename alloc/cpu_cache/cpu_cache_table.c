@@ -23,6 +23,7 @@ SA_START_DATA uint32_t sa_cpu_cache_forks;
 uint64_t sa_slab_closed[sizeof(struct sa_slab) / sizeof(uint64_t) + SA_HOLDS_MAX]
     __attribute__((aligned(SA_CACHELINE)));
 
+static unsigned populated SA_GUARDED_BY(SA_RANK_CPU_CACHE); /* caches that were made */
 static SA_START_DATA struct sa_lock populate_lock; /* CPU_CACHE: held while a cache is made */
 static SA_START_DATA int cpu_count SA_GUARDED_BY(SA_RANK_CPU_CACHE); /* read without the lock */
 static SA_START_DATA int64_t limit_default;                          /* atomic, relaxed */
@@ -89,7 +90,8 @@ bool sa_cpu_cache_populate(int cpu)
         if (c) {
             c->slab = (struct sa_slab *)((char *)c + SA_SLAB_BEGIN);
             c->limit_bytes = c->available_bytes = cpu_limit();
-            c->rng = sa_sampler_stream((unsigned)cpu);
+            c->stream = populated++;
+            c->rng = sa_sampler_stream(c->stream);
             c->forks = sa_cpu_cache_forks;
             for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
                 c->countdown_cap[cls] = COUNTDOWN_CAP_MIN;

@@ -9,7 +9,6 @@
 #include "alloc/base/fatal.h"
 #include "alloc/base/layout.h"
 #include "alloc/base/page.h"
-#include "alloc/base/rng.h"
 #include "alloc/os/filter.h"
 #include "alloc/os/sys.h"
 
@@ -67,29 +66,11 @@ static struct stuck *stuck;
 
 void sa_vm_init(void)
 {
-    const void *random = (const void *)getauxval(AT_RANDOM);
-    uint64_t words[2] = {0, 0};
-
     sa_vm.page_bytes = getauxval(AT_PAGESZ);
     if (!sa_vm.page_bytes)
         sa_vm.page_bytes = 4096;
     sa_vm.page_step = sa_max(sa_vm.page_bytes >> SA_PAGE_SHIFT, 1);
-    if (random) /* libc's secrets are made of these bytes: mix them, so that the seed hides them */
-        memcpy(words, random, sizeof(words));
-    sa_vm.seed = sa_rng_mix(words[0] ^ sa_rng_mix(words[1] + SA_RNG_STEP));
-}
-
-SA_RARE void sa_vm_secret(uint64_t *ret, unsigned count)
-{
-    uint64_t at = sa_vm.seed;
-
-    /* Where the kernel has no random numbers, or must not be asked: those of the process's
-     * start. */
-    memset(ret, 0, count * sizeof(*ret));
-    if (!sa_filtered())
-        sa_sys_random(ret, count * sizeof(*ret));
-    for (unsigned i = 0; i < count; i++)
-        ret[i] ^= sa_rng_next(&at);
+    sa_vm_init_seed();
 }
 
 static void stuck_push(struct stuck *s)

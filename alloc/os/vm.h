@@ -18,7 +18,8 @@ struct sa_vm {
     bool keeps_locked; /* atomic: the kernel releases locked pages with their mapping only, see
                           sa_vm_release */
     bool locked; /* atomic: the process locks its memory: other advice has released locked pages */
-    uint64_t seed;         /* random, different in each process; const after init */
+    bool alike;  /* addresses are the same in each process that does the same; const after init */
+    uint64_t seed;         /* random, different in each process unless alike; const after init */
     uint64_t map_failures; /* since the start; atomic, relaxed, as is the next */
     uint64_t advise_failures;
     /* Atomic, relaxed: salloc's address space in bytes, by use; see sa_vm_mapped_bytes. */
@@ -29,8 +30,15 @@ struct sa_vm {
 
 extern struct sa_vm sa_vm;
 
+/* Reads the seed. sa_vm_init calls it. */
+void sa_vm_init_seed(void);
+
 /* Reads the page size and the seed. Called once, by start-up, before the other functions. */
 void sa_vm_init(void);
+
+/* Sets the seed, so that processes with the same one place blocks at the same addresses. Called by
+ * start-up, before anything uses it. */
+void sa_vm_set_seed(uint64_t seed);
 
 /* Stores random words for secrets: the kernel's, mixed with words derived from the seed. Behind a
  * filter, or if the kernel has none, from the seed alone. */
