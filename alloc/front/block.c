@@ -103,14 +103,9 @@ void sa_block_find(const void *p, const char *what, struct sa_block *ret)
 {
     struct sa_block b = block_lookup((uintptr_t)p);
 
-    if (SA_UNLIKELY(b.kind == SA_BLOCK_NONE)) {
-        if (b.cls)
-            sa_fatal(what, p, "is inside a block of %u bytes, not its start",
-                     sa_size_classes.of[b.cls].size);
+    /* Of a sampled block without a class: another thread has begun to free it. */
+    if (SA_UNLIKELY(b.kind == SA_BLOCK_NONE || (!b.cls && b.kind == SA_BLOCK_SAMPLED)))
         sa_block_fault(p, what);
-    }
-    if (SA_UNLIKELY(!b.cls && b.kind == SA_BLOCK_SAMPLED))
-        sa_block_fault(p, what); /* another thread has begun to free the block */
     *ret = b;
     if (SA_UNLIKELY(sa_hardening.inspect))
         block_inspect(ret, p, what);

@@ -70,7 +70,7 @@ void sa_mismatch_found(const struct sa_block *b, const void *p, unsigned call, b
     add_function(&f, resized ? resizer : enders, call);
     if (sa_hardening.canaries)
         sa_fatal(what, p, "%s", text);
-    sa_misuse_mismatch(what, p, &found, text);
+    sa_misuse_survives(what, p, &found, text);
 }
 
 void sa_mismatch_adopt(void *p, unsigned origin)
@@ -111,7 +111,7 @@ SA_COLD static void sized_fault(const struct sa_block *b, const void *p, unsigne
     va_end(ap);
     if (sa_hardening.canaries)
         sa_fatal("sized free", p, "%s", text);
-    sa_misuse_mismatch("sized free", p, &found, text);
+    sa_misuse_survives("sized free", p, &found, text);
 }
 
 /* True if a sized free names a size that the block cannot have. `is`: the size that the block

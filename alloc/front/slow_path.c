@@ -15,6 +15,7 @@
 #include "alloc/fork/emergency_heap.h"
 #include "alloc/fork/fork_gate.h"
 #include "alloc/front/block.h"
+#include "alloc/front/block_fault.h"
 #include "alloc/front/fast_path.h"
 #include "alloc/front/large.h"
 #include "alloc/front/mismatch.h"
@@ -255,6 +256,14 @@ static void free_known(const struct sa_block *b, void *p)
     front_leave(sa_clock_coarse_ns());
 }
 
+/* Reports what was written beside a guarded block, before the gate, because a report may take long.
+ * Hardened, the end of the block does it, and ends the program. */
+SA_INLINE void check_guarded(const struct sa_block *b)
+{
+    if (SA_UNLIKELY(b->kind == SA_BLOCK_GUARDED) && !sa_hardening.inspect)
+        sa_guarded_check(b->span);
+}
+
 void sa_front_free_aligned(void *p, size_t align)
 {
     struct sa_block b;
@@ -266,6 +275,7 @@ void sa_front_free_aligned(void *p, size_t align)
     }
     sa_block_find(p, "invalid free", &b);
     sa_mismatch_check(&b, p, align, false);
+    check_guarded(&b);
     free_known(&b, p);
 }
 
@@ -281,6 +291,7 @@ void sa_front_free_sized(void *p, size_t size, size_t align)
     sa_block_find(p, "invalid free", &b);
     sa_mismatch_check_sized(&b, p, size, align);
     sa_mismatch_check(&b, p, sa_max(align, 1), false);
+    check_guarded(&b);
     free_known(&b, p);
 }
 
@@ -406,8 +417,16 @@ SA_RARE size_t sa_front_size(const void *p, const char *what)
 
     if (SA_UNLIKELY(sa_emergency_heap_owns(p, &size)))
         return size;
-    sa_block_find(p, what, &b);
-    return sa_block_bytes(&b);
+    if (SA_UNLIKELY(sa_hardening.inspect)) {
+        sa_block_find(p, what, &b);
+        return sa_block_bytes(&b);
+    }
+    sa_block_try(p, &b);
+    if (b.kind != SA_BLOCK_NONE && (b.cls || b.kind == SA_BLOCK_LARGE))
+        return sa_block_bytes(&b);
+    if (sa_mismatch_on)
+        sa_block_report(p, what);
+    return 0;
 }
 
 SA_RARE size_t sa_front_size_if_ours(const void *p)

@@ -33,8 +33,8 @@ void sa_front_free_sized(void *p, size_t size, size_t align);
 /* Does the work of realloc, for p != NULL and size > 0. */
 void *sa_front_realloc(void *p, size_t size);
 
-/* The usable bytes of a block. If p is no block, the program ends with a message that begins with
- * `what`. */
+/* The usable bytes of a block. 0: p is no block; a report begins with `what`, and ends the program
+ * if it is hardened. */
 size_t sa_front_size(const void *p, const char *what);
 
 /* The usable bytes of any pointer; 0 if p is not the start of a block in use, as far as can be

@@ -4,6 +4,7 @@
 
 #include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
+#include "alloc/base/hardening.h"
 #include "alloc/base/layout.h"
 #include "alloc/base/rng.h"
 #include "alloc/os/clock.h"
@@ -344,15 +345,13 @@ SA_COLD void *sa_guarded_object(const struct sa_span *span)
     return sa_load_relaxed(&((const struct slot *)span)->object);
 }
 
-void sa_slot_check(const struct slot *slot, bool live)
+uintptr_t sa_slot_damage(const struct slot *slot, struct sa_lookup *ret)
 {
-    struct sa_lookup found = {.state = SA_LOOKUP_LIVE, .history = slot->history.history};
-    uintptr_t damage = pool_is_zero(found.history.requested)
-                           ? 0
-                           : block_damage(found.history.start, found.history.requested);
-
-    if (SA_UNLIKELY(damage))
-        sa_misuse_damage(damage, &found, live);
+    ret->state = SA_LOOKUP_LIVE;
+    ret->history = slot->history.history;
+    if (pool_is_zero(ret->history.requested))
+        return 0;
+    return block_damage(ret->history.start, ret->history.requested);
 }
 
 bool sa_guarded_claim(struct sa_span *span)
@@ -364,7 +363,8 @@ bool sa_guarded_claim(struct sa_span *span)
     if (!sa_cas_acquire(&slot->state, &state, STATE_BUSY) &&
         !(state == STATE_CHECKED && sa_slot_claim_checked(slot)))
         return false;
-    sa_slot_check(slot, false);
+    if (sa_hardening.inspect)
+        sa_slot_check(slot, false);
     return true;
 }
 

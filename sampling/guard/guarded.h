@@ -93,12 +93,16 @@ unsigned sa_guarded_class(const struct sa_span *span);
 void sa_guarded_set_object(struct sa_span *span, void *object);
 void *sa_guarded_object(const struct sa_span *span);
 
+/* Reports memory beside a block in use that was written, and returns. The block belongs to the
+ * caller, who is about to free it. */
+SA_COLD void sa_guarded_check(const struct sa_span *span);
+
 /*
  * Take a block out of use in two steps, between which the block belongs to the caller.
- * sa_guarded_claim returns false if another caller has claimed or freed the block. It does not
- * return if memory beside the block was written: it reports that, and aborts. sa_guarded_free takes
- * over the reference to `freed`, which may be NULL, and makes the slot inaccessible. The caller
- * holds no lock.
+ * sa_guarded_claim returns false if another caller has claimed or freed the block. Hardened, it
+ * does not return if memory beside the block was written: it reports that, and aborts.
+ * sa_guarded_free takes over the reference to `freed`, which may be NULL, and makes the slot
+ * inaccessible. The caller holds no lock.
  */
 bool sa_guarded_claim(struct sa_span *span);
 void sa_guarded_free(struct sa_span *span, struct sa_stack *freed);

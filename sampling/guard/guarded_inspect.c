@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The check of all guarded blocks in use; see guarded.h. */
+/* The checks of what lies beside guarded blocks in use: of one, and of all; see guarded.h. */
 #include "alloc/base/fatal.h"
 #include "alloc/os/cpu_relax.h"
 #include "alloc/os/thread.h"
 #include "sampling/guard/guarded_slots.h"
+#include "sampling/guard/misuse.h"
 
 /*
  * A block is freed while sa_guarded_inspect reads it: this waits for the inspection. In a signal
@@ -24,6 +25,24 @@ bool sa_slot_claim_checked(struct slot *slot)
             return sa_cas_acquire(&slot->state, &state, STATE_LOST);
         sa_cpu_relax();
     }
+}
+
+void sa_slot_check(const struct slot *slot, bool live)
+{
+    struct sa_lookup found;
+    uintptr_t damage = sa_slot_damage(slot, &found);
+
+    if (SA_UNLIKELY(damage))
+        sa_misuse_damage(damage, &found, live);
+}
+
+void sa_guarded_check(const struct sa_span *span)
+{
+    struct sa_lookup found;
+    uintptr_t damage = sa_slot_damage((const struct slot *)span, &found);
+
+    if (SA_UNLIKELY(damage))
+        sa_misuse_damage_survives(damage, &found);
 }
 
 static void slot_inspect(struct slot *slot)

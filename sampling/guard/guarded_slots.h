@@ -57,6 +57,10 @@ struct sa_guarded_state {
 
 extern struct sa_guarded_state sa_guarded SA_HIDDEN;
 
+/* The address of the nearest byte beside a block in use that was written, and what is known of the
+ * block; 0: none was. The slot is that of sa_slot_check. */
+uintptr_t sa_slot_damage(const struct slot *slot, struct sa_lookup *ret);
+
 /* Reports and aborts if memory beside the block was written. The slot is CHECKED or BUSY, and
  * belongs to the caller. live: the block is in use, and not being freed. */
 void sa_slot_check(const struct slot *slot, bool live);

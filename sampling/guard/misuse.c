@@ -151,7 +151,8 @@ static void report(struct report *r, enum sa_reporting_end end)
 static const char *done_by(const char *what)
 {
     if (strcmp(what, "double free") == 0 || strcmp(what, "invalid free") == 0 ||
-        strcmp(what, "sized free") == 0 || strcmp(what, "mismatched free") == 0)
+        strcmp(what, "sized free") == 0 || strcmp(what, "mismatched free") == 0 ||
+        strncmp(what, "heap buffer", 11) == 0)
         return "freed";
     if (strcmp(what, "invalid realloc") == 0 || strcmp(what, "malloc_usable_size") == 0 ||
         strcmp(what, "mismatched realloc") == 0)
@@ -211,37 +212,46 @@ SA_NORETURN static void report_call(struct report *r, const char *done)
     abort();
 }
 
-void sa_misuse_pointer(const char *what, const void *pointer, const struct sa_lookup *found)
+const char *sa_misuse_describe(struct sa_fmt *f, const char *what, uintptr_t address,
+                               const struct sa_lookup *found)
 {
     const struct sa_block_history *h = &found->history;
-    uintptr_t address = (uintptr_t)pointer;
-    bool is_free = strcmp(what, "invalid free") == 0;
-    struct report r;
-    struct sa_fmt f;
 
-    if (found->state == SA_LOOKUP_FREED && is_free && address == h->start)
-        what = "double free";
-    report_init(&r, &f, what, address, found);
     if (found->state == SA_LOOKUP_NOTHING) {
-        sa_fmt_add(&f, "was not allocated by salloc");
+        sa_fmt_add(f, "was not allocated by salloc");
     } else if (found->state == SA_LOOKUP_FREED) {
-        sa_fmt_add(&f, "lies in memory that is free, ");
-        add_place(&f, address, h);
-        add_block(&f, "freed ", h);
+        if (strcmp(what, "invalid free") == 0 && address == h->start)
+            what = "double free";
+        sa_fmt_add(f, "lies in memory that is free, ");
+        add_place(f, address, h);
+        add_block(f, "freed ", h);
     } else {
         if (address - h->start < h->requested)
-            sa_fmt_add(&f, "is inside a block of %zu bytes, not its start; ", h->requested);
+            sa_fmt_add(f, "is inside a block of %zu bytes, not its start; ", h->requested);
         else
-            sa_fmt_add(&f, "is not the start of a block; ");
-        add_place(&f, address, h);
-        add_block(&f, "", h);
+            sa_fmt_add(f, "is not the start of a block; ");
+        add_place(f, address, h);
+        add_block(f, "", h);
     }
-    report_call(&r, is_free ? "freed" : "passed");
+    return what;
+}
+
+void sa_misuse_pointer(const char *what, const void *pointer, const struct sa_lookup *found)
+{
+    struct report r;
+    struct sa_fmt f;
+    char text[160] = "";
+
+    sa_fmt_init(&f, text, sizeof(text));
+    what = sa_misuse_describe(&f, what, (uintptr_t)pointer, found);
+    report_init(&r, &f, what, (uintptr_t)pointer, found);
+    sa_fmt_add(&f, "%s", text);
+    report_call(&r, done_by(what));
 }
 
 /* True if no report about this stack was made. Called by the thread that reports, with *count below
  * REPORTS_MAX. */
-static bool mismatch_is_new(const uintptr_t *pc, unsigned depth, uint32_t *count)
+static bool stack_is_new(const uintptr_t *pc, unsigned depth, uint32_t *count)
 {
     static uint64_t said[REPORTS_MAX];
     uint64_t hash = depth;
@@ -257,7 +267,7 @@ static bool mismatch_is_new(const uintptr_t *pc, unsigned depth, uint32_t *count
     return true;
 }
 
-void sa_misuse_mismatch(const char *what, const void *pointer, const struct sa_lookup *found,
+void sa_misuse_survives(const char *what, const void *pointer, const struct sa_lookup *found,
                         const char *text)
 {
     static uint32_t count; /* atomic, relaxed; written by the thread that reports */
@@ -273,27 +283,42 @@ void sa_misuse_mismatch(const char *what, const void *pointer, const struct sa_l
     r.now = sa_clock_ns();
     r.pc = pc;
     r.depth = sa_reporting_capture(sa_thread.caller, pc, SA_STACK_MAX);
-    if (count < REPORTS_MAX && mismatch_is_new(pc, r.depth, &count)) {
+    if (count < REPORTS_MAX && stack_is_new(pc, r.depth, &count)) {
         sa_reporting_call(report_first, &r);
         report_stacks(&r);
     }
     sa_reporting_finish();
 }
 
-void sa_misuse_damage(uintptr_t address, const struct sa_lookup *found, bool live)
+static void damage_init(struct report *r, uintptr_t address, const struct sa_lookup *found,
+                        bool live)
 {
     const struct sa_block_history *h = &found->history;
-    struct report r;
     struct sa_fmt f;
 
     SA_DCHECK(address < h->start || address >= h->start + h->requested);
-    report_init(&r, &f, address < h->start ? "heap buffer underflow" : "heap buffer overflow",
+    report_init(r, &f, address < h->start ? "heap buffer underflow" : "heap buffer overflow",
                 address, found);
     sa_fmt_add(&f, "was written, ");
     add_place(&f, address, h);
     add_block(&f, "", h);
     sa_fmt_add(&f, "%s", live ? ", which is in use" : ", before it was freed");
+}
+
+void sa_misuse_damage(uintptr_t address, const struct sa_lookup *found, bool live)
+{
+    struct report r;
+
+    damage_init(&r, address, found, live);
     report_call(&r, live ? "found" : "freed");
+}
+
+void sa_misuse_damage_survives(uintptr_t address, const struct sa_lookup *found)
+{
+    struct report r;
+
+    damage_init(&r, address, found, false);
+    sa_misuse_survives(r.what, (void *)address, found, r.detail);
 }
 
 /* Looks up the block at the pointer of a report, if it was sampled. */

@@ -10,6 +10,7 @@
 #define SA_SAMPLING_GUARD_MISUSE_H
 
 #include "alloc/base/attrs.h"
+#include "alloc/base/fmt.h"
 #include "sampling/stack/block_history.h"
 
 #include <stdbool.h>
@@ -26,21 +27,26 @@ bool sa_misuse_find(uintptr_t address, struct sa_lookup *ret);
 void sa_misuse_fault(uintptr_t address, enum sa_access access, const struct sa_lookup *found,
                      const uintptr_t *pc, unsigned depth);
 
-/* Reports a pointer, passed to the allocator, that is not the start of a block in use. what: as for
- * sa_fatal. */
+/* Adds what is known about a pointer, passed to the allocator, that is not the start of a block in
+ * use. Returns `what`, as for sa_fatal, or the name of the error that a free of the pointer is. */
+SA_COLD const char *sa_misuse_describe(struct sa_fmt *f, const char *what, uintptr_t address,
+                                       const struct sa_lookup *found);
+
+/* Reports such a pointer. */
 SA_NORETURN SA_COLD void sa_misuse_pointer(const char *what, const void *pointer,
                                            const struct sa_lookup *found);
 
-/* Reports a block that is freed or resized by a function of another kind, or as one of another size
- * or alignment, than it was allocated with, and returns. found: the history of a sampled block.
+/* Reports a misuse that the program survives, and returns. found: the history of a sampled block.
  * text: the detail. At most one report for each stack. */
-SA_COLD void sa_misuse_mismatch(const char *what, const void *pointer,
+SA_COLD void sa_misuse_survives(const char *what, const void *pointer,
                                 const struct sa_lookup *found, const char *text);
 
 /* Reports memory beside a block that was written, found when the block was freed, or (live) while
- * it was in use. address: of the nearest byte that was written. */
+ * it was in use. address: of the nearest byte that was written. The first ends the program. The
+ * second makes at most one report for each stack. */
 SA_NORETURN SA_COLD void sa_misuse_damage(uintptr_t address, const struct sa_lookup *found,
                                           bool live);
+SA_COLD void sa_misuse_damage_survives(uintptr_t address, const struct sa_lookup *found);
 
 /* For sa_fatal_report: writes the line of a fatal error, with the stacks of the block at `pointer`,
  * and returns. */

@@ -3,6 +3,7 @@
  * malloc_usable_size of a large block that was freed.
  *
  * EXPECT: malloc_usable_size: 0x[0-9a-f]+ lies in memory that is free
+ * SURVIVES: yes
  * ARGS: 300000,1048576,33554432
  */
 #include "test/outside/fatal/fatal.h"

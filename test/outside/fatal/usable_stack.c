@@ -3,6 +3,7 @@
  * malloc_usable_size of a local variable.
  *
  * EXPECT: malloc_usable_size: 0x[0-9a-f]+ was not allocated
+ * SURVIVES: yes
  */
 #include "test/outside/fatal/fatal.h"
 
