@@ -16,6 +16,7 @@
 #include "alloc/hot/hot.h"
 #include "alloc/os/pressure.h"
 #include "alloc/os/rseq.h"
+#include "alloc/os/scratch.h"
 #include "alloc/os/sys.h"
 #include "alloc/os/vm.h"
 #include "pagemap/pagemap.h"
@@ -303,6 +304,36 @@ void sa_snapshot_take_detailed(struct sa_snapshot *s, struct sa_class_detail *de
 void sa_snapshot_take(struct sa_snapshot *s)
 {
     sa_snapshot_take_detailed(s, NULL);
+}
+
+/* What sa_snapshot_new gets memory for. */
+struct owned {
+    struct sa_snapshot snapshot;
+    bool mapped; /* there was no scratch memory */
+};
+
+SA_STATIC_ASSERT(sizeof(struct owned) <= SA_SCRATCH_BYTES, "it fits");
+
+struct sa_snapshot *sa_snapshot_new(void)
+{
+    struct owned *s = sa_scratch_take();
+    bool mapped = !s;
+
+    if (mapped)
+        s = sa_vm_map(NULL, SA_SCRATCH_BYTES, "salloc:metadata");
+    if (!s)
+        return NULL;
+    s->mapped = mapped;
+    sa_snapshot_take(&s->snapshot);
+    return &s->snapshot;
+}
+
+void sa_snapshot_drop(struct sa_snapshot *s)
+{
+    if (s && ((struct owned *)s)->mapped)
+        sa_vm_unmap(s, SA_SCRATCH_BYTES);
+    else
+        sa_scratch_give(s);
 }
 
 size_t sa_snapshot_page_heap_free(const struct sa_snapshot *s)

@@ -143,6 +143,11 @@ const char *sa_snapshot_version(void);
  * caller. Allocates nothing. Safe to call from any number of threads. */
 void sa_snapshot_take(struct sa_snapshot *ret);
 
+/* Takes a snapshot in memory of the library's own: it is too large for small stacks. NULL: no
+ * memory. sa_snapshot_drop gives the memory back; NULL: does nothing. */
+struct sa_snapshot *sa_snapshot_new(void);
+void sa_snapshot_drop(struct sa_snapshot *s);
+
 /* The counters of a class in each layer, from which the snapshot was computed. */
 struct sa_class_detail {
     struct sa_cpu_class_stats cpu;

@@ -86,20 +86,23 @@ SA_RARE SA_EXPORT char *salloc_get_stats_prometheus(void)
 SA_RARE SA_EXPORT int salloc_get_numeric_property(const char *name, size_t *value)
 {
     int saved = errno;
-    struct sa_snapshot s;
+    struct sa_snapshot *s;
+    bool found;
 
     if (!name || !value) {
         errno = EINVAL;
         return -1;
     }
     sa_init();
-    sa_snapshot_take(&s);
-    if (!sa_property_read(&s, name, value)) {
-        errno = ENOENT;
+    s = sa_snapshot_new();
+    if (!s) {
+        errno = ENOMEM;
         return -1;
     }
-    errno = saved;
-    return 0;
+    found = sa_property_read(s, name, value);
+    sa_snapshot_drop(s);
+    errno = found ? saved : ENOENT;
+    return found ? 0 : -1;
 }
 
 /* The properties that can be set here: the intervals, by their numbers in the page heap, and the

@@ -60,6 +60,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/auxv.h>
 
 /* Defaults of options (alloc/api/options.def), and what levels of hardening put in their place. */
@@ -172,10 +173,23 @@ static SA_START_CODE void init_ask(void) SA_REQUIRES(SA_RANK_INIT)
     sa_rseq_init(!given || sa_options.per_cpu);
 }
 
+/*
+ * Makes the linker let the loader bind what slow paths call of libc when the library is loaded. A
+ * function that is bound at its first call is looked up on the stack of that call: 3 KB more, and
+ * the processor's vector registers. The address of a function, taken here, is what the linker asks
+ * for.
+ */
+SA_START_CODE static void init_bind(void)
+{
+    __asm__ volatile("" ::"r"(memcpy), "r"(memmove), "r"(memset), "r"(memcmp));
+    __asm__ volatile("" ::"r"(memchr), "r"(strlen), "r"(__errno_location));
+}
+
 void sa_init_slow(void)
 {
     int saved = errno;
 
+    init_bind();
     sa_lock_acquire(&init_lock, SA_RANK_INIT);
     if (!sa_init_done) {
         init_options(false);

@@ -141,20 +141,23 @@ SA_EXPORT int mallopt(int parameter, int value)
 SA_EXPORT struct mallinfo2 mallinfo2(void)
 {
     struct mallinfo2 m = {0};
-    struct sa_snapshot s;
+    struct sa_snapshot *s;
     int saved = errno;
 
     sa_init();
-    sa_snapshot_take(&s);
+    s = sa_snapshot_new();
     errno = saved;
-    m.arena = s.heap.mapped_bytes - s.large_bytes;
-    m.hblks = s.large_blocks;
-    m.hblkhd = s.large_bytes;
-    m.ordblks = s.heap.spans_in_use;
-    m.fsmblks = s.cpu_bytes + s.thread_bytes + s.transfer_bytes + s.quarantine_bytes;
-    m.uordblks = s.in_use_bytes;
-    m.fordblks = s.heap.mapped_bytes - s.in_use_bytes;
-    m.keepcost = s.heap.backed_bytes;
+    if (!s) /* no memory: the function cannot say so */
+        return m;
+    m.arena = s->heap.mapped_bytes - s->large_bytes;
+    m.hblks = s->large_blocks;
+    m.hblkhd = s->large_bytes;
+    m.ordblks = s->heap.spans_in_use;
+    m.fsmblks = s->cpu_bytes + s->thread_bytes + s->transfer_bytes + s->quarantine_bytes;
+    m.uordblks = s->in_use_bytes;
+    m.fordblks = s->heap.mapped_bytes - s->in_use_bytes;
+    m.keepcost = s->heap.backed_bytes;
+    sa_snapshot_drop(s);
     return m;
 }
 
@@ -195,6 +198,35 @@ SA_EXPORT struct mallinfo __libc_mallinfo(void)
     return mallinfo_clamped();
 }
 
+/* Writes XML in the shape of glibc's, for malloc_info. */
+static int put_info(const struct sa_snapshot *s, FILE *out)
+{
+    size_t cached = 0, central = 0;
+
+    fprintf(out, "<malloc version=\"salloc-1\">\n<heap nr=\"0\">\n<sizes>\n");
+    for (unsigned cls = 1; cls < s->classes; cls++) {
+        const struct sa_snapshot_class *c = &s->cls[cls];
+
+        cached += c->cpu_objects + c->transfer_objects + c->quarantine_objects;
+        central += c->central_objects;
+        if (c->free_objects)
+            fprintf(out, "  <size from=\"%zu\" to=\"%zu\" total=\"%zu\" count=\"%zu\"/>\n",
+                    cls > 1 ? s->cls[cls - 1].size + 1 : 0, c->size, c->free_objects * c->size,
+                    c->free_objects);
+    }
+    fprintf(out, "</sizes>\n</heap>\n");
+    fprintf(out, "<total type=\"fast\" count=\"%zu\" size=\"%zu\"/>\n", cached,
+            s->cpu_bytes + s->thread_bytes + s->transfer_bytes + s->quarantine_bytes);
+    fprintf(out, "<total type=\"rest\" count=\"%zu\" size=\"%zu\"/>\n", central,
+            s->central_bytes + sa_snapshot_page_heap_free(s));
+    fprintf(out, "<total type=\"mmap\" count=\"%zu\" size=\"%zu\"/>\n", s->large_blocks,
+            s->large_bytes);
+    fprintf(out, "<system type=\"current\" size=\"%zu\"/>\n",
+            s->heap.mapped_bytes - s->heap.released_bytes);
+    fprintf(out, "<aspace type=\"total\" size=\"%zu\"/>\n", s->heap.mapped_bytes);
+    return fprintf(out, "</malloc>\n") < 0 ? -1 : 0;
+}
+
 /*
  * Writes XML in the shape of glibc's. "fast" is what the caches and the quarantine hold; "rest" is
  * free objects on spans plus free spans. Returns 0, EINVAL if options is not 0, or -1 if writing
@@ -202,37 +234,17 @@ SA_EXPORT struct mallinfo __libc_mallinfo(void)
  */
 SA_EXPORT int malloc_info(int options, FILE *out)
 {
-    size_t cached = 0, central = 0;
-    struct sa_snapshot s;
-    int saved = errno;
+    struct sa_snapshot *s;
+    int saved = errno, result;
 
     if (options != 0)
         return EINVAL;
     sa_init();
-    sa_snapshot_take(&s);
-    errno = saved;
-    fprintf(out, "<malloc version=\"salloc-1\">\n<heap nr=\"0\">\n<sizes>\n");
-    for (unsigned cls = 1; cls < s.classes; cls++) {
-        const struct sa_snapshot_class *c = &s.cls[cls];
-
-        cached += c->cpu_objects + c->transfer_objects + c->quarantine_objects;
-        central += c->central_objects;
-        if (c->free_objects)
-            fprintf(out, "  <size from=\"%zu\" to=\"%zu\" total=\"%zu\" count=\"%zu\"/>\n",
-                    cls > 1 ? s.cls[cls - 1].size + 1 : 0, c->size, c->free_objects * c->size,
-                    c->free_objects);
-    }
-    fprintf(out, "</sizes>\n</heap>\n");
-    fprintf(out, "<total type=\"fast\" count=\"%zu\" size=\"%zu\"/>\n", cached,
-            s.cpu_bytes + s.thread_bytes + s.transfer_bytes + s.quarantine_bytes);
-    fprintf(out, "<total type=\"rest\" count=\"%zu\" size=\"%zu\"/>\n", central,
-            s.central_bytes + sa_snapshot_page_heap_free(&s));
-    fprintf(out, "<total type=\"mmap\" count=\"%zu\" size=\"%zu\"/>\n", s.large_blocks,
-            s.large_bytes);
-    fprintf(out, "<system type=\"current\" size=\"%zu\"/>\n",
-            s.heap.mapped_bytes - s.heap.released_bytes);
-    fprintf(out, "<aspace type=\"total\" size=\"%zu\"/>\n", s.heap.mapped_bytes);
-    return fprintf(out, "</malloc>\n") < 0 ? -1 : 0;
+    s = sa_snapshot_new();
+    errno = s ? saved : ENOMEM;
+    result = s ? put_info(s, out) : -1;
+    sa_snapshot_drop(s);
+    return result;
 }
 
 /* Writes the stats page to stderr. */

@@ -11,6 +11,7 @@
 #include "alloc/base/attrs.h"
 #include "alloc/base/fatal.h"
 #include "alloc/base/fmt.h"
+#include "alloc/os/scratch.h"
 
 #include <signal.h>
 #include <string.h>
@@ -471,19 +472,20 @@ SA_START_CODE const char *sa_options_find(void)
 /* Parses the string into sa_options, and prints help and complaints unless `quiet` is set. */
 static SA_COLD void options_read(const char *text, bool quiet)
 {
-    char complaints[SA_OPTION_COMPLAINTS_BYTES];
+    char none[1], *block = sa_scratch_take(), *complaints = block ? block : none;
+    bool help = sa_options_parse(&sa_options, text, complaints,
+                                 block ? SA_OPTION_COMPLAINTS_BYTES : sizeof(none));
 
-    bool help = sa_options_parse(&sa_options, text, complaints, sizeof(complaints));
-
-    if (quiet)
-        return;
-    if (help)
+    if (help && !quiet)
         sa_options_help();
-    for (char *line = complaints; *line; line += strlen(line) + 1) {
+    for (char *line = complaints; *line && !quiet; line += strlen(line) + 1) {
         line[strcspn(line, "\n")] = '\0';
         sa_warn("SALLOC_CONF: %s", line);
     }
+    sa_scratch_give(block);
 }
+
+SA_STATIC_ASSERT(SA_OPTION_COMPLAINTS_BYTES <= SA_SCRATCH_BYTES, "they fit");
 
 SA_RARE void sa_options_read(bool quiet)
 {

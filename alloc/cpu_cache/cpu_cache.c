@@ -36,6 +36,7 @@
 #include "alloc/middle/transfer_cache.h"
 #include "alloc/os/clock.h"
 #include "alloc/os/rseq.h"
+#include "alloc/os/scratch.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/account/heap_types.h"
 #include "sampling/estimate/random_variates.h"
@@ -143,19 +144,13 @@ static size_t cpu_move_count(const struct sa_class *k, uint32_t cap)
     return sa_min(sa_max(k->batch, cap / 2), SA_MOVE_MAX);
 }
 
-/* An object for a class whose stack is empty; fills the stack from the transfer cache. NULL: out of
- * memory. */
-static void *cpu_refill(struct cpu_cache *c, int cpu, unsigned cls)
+/* Takes up to n objects from the transfer cache and pushes all but one, which it returns. NULL: out
+ * of memory. */
+static void *cpu_fill(struct cpu_cache *c, int cpu, unsigned cls, void **objs, size_t n)
 {
-    const struct sa_class *k = &sa_size_classes.of[cls];
-    void *objs[SA_MOVE_MAX + 1];
-    size_t n, pushed = 0;
-    uint32_t cap;
+    size_t pushed = 0;
 
-    sa_add_relaxed(&c->underflows, 1);
-    cap = sa_cpu_cache_grow(c, cpu, cls, SA_MISS_UNDERFLOW);
-    n = sa_transfer_remove(cpu, cls, objs, sa_min(cpu_move_count(k, cap), (size_t)cap + 1));
-    SA_DCHECK(n <= SA_MOVE_MAX);
+    n = sa_transfer_remove(cpu, cls, objs, n);
     if (!n)
         return NULL;
     if (--n) {
@@ -165,6 +160,25 @@ static void *cpu_refill(struct cpu_cache *c, int cpu, unsigned cls)
     }
     cpu_count_alloc(c, cls);
     return objs[n];
+}
+
+/* An object for a class whose stack is empty; fills the stack from the transfer cache. NULL: out of
+ * memory. */
+static void *cpu_refill(struct cpu_cache *c, int cpu, unsigned cls)
+{
+    void *few[SA_BATCH_FEW], *object;
+    struct sa_batch b;
+    uint32_t cap;
+    size_t n;
+
+    sa_add_relaxed(&c->underflows, 1);
+    cap = sa_cpu_cache_grow(c, cpu, cls, SA_MISS_UNDERFLOW);
+    n = sa_min(cpu_move_count(&sa_size_classes.of[cls], cap), (size_t)cap + 1);
+    SA_DCHECK(n <= SA_MOVE_MAX);
+    b = sa_batch_begin(few);
+    object = cpu_fill(c, cpu, cls, b.objs, sa_min(n, b.max));
+    sa_batch_end(&b);
+    return object;
 }
 
 void sa_cpu_cache_claim(unsigned cls, struct sa_sampling_decision *ret_decision)
@@ -337,14 +351,26 @@ static bool cpu_push(unsigned cls, void *obj)
     return pushed == SA_PUSHED;
 }
 
+/* Passes up to n objects on to the transfer cache. obj is about to be pushed. */
+static void cpu_pass_on(struct cpu_cache *c, int cpu, unsigned cls, size_t n, const void *obj)
+{
+    void *few[SA_BATCH_FEW];
+    struct sa_batch b = sa_batch_begin(few);
+
+    n = sa_cpu_cache_pop_batch(c, cls, b.objs, sa_min(n, b.max));
+    /* The push looks at the top only if there is room. */
+    if (n && SA_UNLIKELY(b.objs[n - 1] == obj))
+        cpu_freed_twice(cls, b.objs[n - 1]);
+    if (n)
+        sa_transfer_insert(cpu, cls, b.objs, n);
+    sa_batch_end(&b);
+}
+
 /* Frees an object of a class whose stack is full: gives the class more capacity, or passes half of
  * the stack on to the transfer cache. False: the class has no capacity. */
 static bool cpu_overflow(struct cpu_cache *c, int cpu, unsigned cls, void *obj)
 {
-    const struct sa_class *k = &sa_size_classes.of[cls];
-    void *objs[SA_MOVE_MAX];
     uint32_t cap;
-    size_t n;
 
     sa_add_relaxed(&c->overflows, 1);
     if (SA_UNLIKELY(sa_load_relaxed(&sa_page_heap_fall))) /* the top is about to be passed on */
@@ -354,11 +380,7 @@ static bool cpu_overflow(struct cpu_cache *c, int cpu, unsigned cls, void *obj)
         return false;
     if (cpu_push(cls, obj))
         return true;
-    n = sa_cpu_cache_pop_batch(c, cls, objs, cpu_move_count(k, cap));
-    if (n && SA_UNLIKELY(objs[n - 1] == obj)) /* the push looks at the top only if there is room */
-        cpu_freed_twice(cls, obj);
-    if (n)
-        sa_transfer_insert(cpu, cls, objs, n);
+    cpu_pass_on(c, cpu, cls, cpu_move_count(&sa_size_classes.of[cls], cap), obj);
     return cpu_push(cls, obj);
 }
 

@@ -12,6 +12,7 @@
 #include "alloc/fork/fork_gate.h"
 #include "alloc/middle/transfer_cache.h"
 #include "alloc/os/rseq.h"
+#include "alloc/os/scratch.h"
 
 /* When limits move to the busiest CPU, each other CPU keeps at least 1/4 of the limit, and the
  * busiest one gets at most 1/20 of it at a tick. */
@@ -98,17 +99,19 @@ SA_RARE static size_t cpu_empty(struct cpu_cache *c, int cpu) SA_REQUIRES(SA_RAN
  * stay. */
 SA_COLD static size_t cpu_pop_all(int cpu)
 {
-    void *objs[SA_MOVE_MAX];
+    void *few[SA_BATCH_FEW];
+    struct sa_batch b = sa_batch_begin(few);
     size_t bytes = 0, n;
 
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
         for (size_t popped = 0; popped < SA_SLOTS_MAX; popped += n) {
-            n = sa_percpu_pop_batch(cls, objs, SA_MOVE_MAX);
+            n = sa_percpu_pop_batch(cls, b.objs, sa_min(SA_MOVE_MAX, b.max));
             if (!n)
                 break;
-            sa_transfer_insert(cpu, cls, objs, n);
+            sa_transfer_insert(cpu, cls, b.objs, n);
             bytes += n * sa_size_classes.of[cls].size;
         }
+    sa_batch_end(&b);
     return bytes;
 }
 

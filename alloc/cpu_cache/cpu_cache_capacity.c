@@ -9,6 +9,7 @@
 #include "alloc/base/size_class.h"
 #include "alloc/cpu_cache/cpu_cache_internal.h"
 #include "alloc/middle/transfer_cache.h"
+#include "alloc/os/scratch.h"
 #include "alloc/page_heap/account/heap_types.h"
 
 /* A class with more allocations than this between two misses of different kinds gets no more
@@ -51,11 +52,14 @@ SA_RARE static size_t cpu_shrink(struct cpu_cache *c, int cpu, unsigned cls, uin
     uint32_t avail = sa_state_avail(h), cap = sa_state_cap(h);
 
     if (avail > target) {
-        void *objs[SA_MOVE_MAX];
-        size_t n = sa_cpu_cache_pop_batch(c, cls, objs, sa_min(avail - target, SA_MOVE_MAX));
+        void *few[SA_BATCH_FEW];
+        struct sa_batch b = sa_batch_begin(few);
+        size_t n = sa_min(sa_min(avail - target, SA_MOVE_MAX), b.max);
 
+        n = sa_cpu_cache_pop_batch(c, cls, b.objs, n);
         if (n)
-            sa_transfer_insert(cpu, cls, objs, n);
+            sa_transfer_insert(cpu, cls, b.objs, n);
+        sa_batch_end(&b);
         h = cpu_state(c->slab, cls);
         avail = sa_state_avail(h);
         cap = sa_state_cap(h);
@@ -102,10 +106,11 @@ static bool cpu_is_beyond(const struct cpu_cache *c, unsigned cls, void **slots)
  * state has changed. The objects are popped meanwhile, because slots move only while none is
  * filled. The lock keeps a thread that has read an older place from moving the slots back.
  */
-SA_NOINLINE static bool cpu_move(struct cpu_cache *c, int cpu, unsigned cls, void **slots)
+SA_RARE SA_NOINLINE static bool cpu_move(struct cpu_cache *c, int cpu, unsigned cls, void **slots)
 {
-    void *objs[SA_MIDDLE_MAX];
-    size_t n = sa_cpu_cache_pop_batch(c, cls, objs, SA_MIDDLE_MAX), pushed = 0;
+    void *few[SA_BATCH_FEW];
+    struct sa_batch b = sa_batch_begin(few); /* with few, longer stacks do not move */
+    size_t n = sa_cpu_cache_pop_batch(c, cls, b.objs, sa_min(SA_MIDDLE_MAX, b.max)), pushed = 0;
     bool moved = false;
 
     if (sa_lock_try(&c->lock, SA_RANK_CPU_CACHE)) {
@@ -116,9 +121,10 @@ SA_NOINLINE static bool cpu_move(struct cpu_cache *c, int cpu, unsigned cls, voi
         sa_lock_release(&c->lock, SA_RANK_CPU_CACHE);
     }
     if (n)
-        pushed = sa_cpu_cache_push_batch(c, cls, objs, n);
+        pushed = sa_cpu_cache_push_batch(c, cls, b.objs, n);
     if (pushed < n)
-        sa_transfer_insert(cpu, cls, objs + pushed, n - pushed);
+        sa_transfer_insert(cpu, cls, b.objs + pushed, n - pushed);
+    sa_batch_end(&b);
     return moved;
 }
 

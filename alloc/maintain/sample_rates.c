@@ -18,11 +18,14 @@
 #include "alloc/middle/central_free_list.h"
 #include "alloc/middle/transfer_cache.h"
 #include "alloc/os/lock.h"
+#include "alloc/os/scratch.h"
 #include "alloc/page_heap/account/footprint.h"
 #include "alloc/page_heap/account/peak.h"
 #include "sampling/estimate/rate_optimizer.h"
 #include "sampling/estimate/rates.h"
 #include "sampling/sampler/sampler.h"
+
+#include <string.h>
 
 #define CHOOSE_FIRST_NS 1000000000ull
 #define CHOOSE_MAX_NS   60000000000ull
@@ -74,7 +77,8 @@ void sa_sample_rates_optimise(bool on)
 
 /* Returns what the optimizer needs of a class, from the allocator's counters, and updates its
  * weight. */
-static struct sa_rate_optimizer_class rates_of_class(unsigned cls, double interval)
+SA_RARE SA_NOINLINE static struct sa_rate_optimizer_class rates_of_class(unsigned cls,
+                                                                         double interval)
     SA_REQUIRES(SA_RANK_RATES)
 {
     const struct sa_class *k = &sa_size_classes.of[cls];
@@ -98,12 +102,22 @@ static struct sa_rate_optimizer_class rates_of_class(unsigned cls, double interv
     return c;
 }
 
-/* Chooses the probabilities of all classes and makes all CPUs use them. */
-SA_RARE static void rates_choose(double interval) SA_REQUIRES(SA_RANK_RATES)
-{
+/* What rates_choose keeps in scratch memory. */
+struct choice {
     struct sa_rate_optimizer_class of[SA_CLASSES_MAX];
-    double p[SA_CLASSES_MAX] = {0}, variance;
+    double p[SA_CLASSES_MAX];
+};
 
+SA_STATIC_ASSERT(sizeof(struct choice) <= SA_SCRATCH_BYTES, "it fits");
+
+/* Chooses the probabilities of all classes and makes all CPUs use them. */
+SA_RARE SA_NOINLINE static void rates_choose(struct choice *c, double interval)
+    SA_REQUIRES(SA_RANK_RATES)
+{
+    struct sa_rate_optimizer_class *of = c->of;
+    double *p = c->p, variance;
+
+    memset(p, 0, sizeof(c->p));
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
         of[cls] = rates_of_class(cls, interval);
     variance = sa_rate_optimizer_rates(of + 1, sa_size_classes.count - 1, MIN_SHARE);
@@ -119,14 +133,16 @@ SA_RARE static void rates_choose(double interval) SA_REQUIRES(SA_RANK_RATES)
 
 void sa_sample_rates_tick(uint64_t now_ns)
 {
+    struct choice *c;
     uint64_t wait;
     int64_t interval;
 
     if (!optimise || !sa_lock_try(&rates.lock, SA_RANK_RATES))
         return;
     interval = sa_rates_interval();
-    if (now_ns >= rates.next_ns && interval > 1) {
-        rates_choose((double)interval);
+    if (now_ns >= rates.next_ns && interval > 1 && (c = sa_scratch_take())) {
+        rates_choose(c, (double)interval);
+        sa_scratch_give(c);
         wait = sa_max(rates.wait_ns, CHOOSE_FIRST_NS);
         rates.next_ns = now_ns + wait;
         rates.wait_ns = sa_min(2 * wait, CHOOSE_MAX_NS);

@@ -12,6 +12,7 @@
 #include "alloc/base/size_class.h"
 #include "alloc/middle/central_emptied.h"
 #include "alloc/middle/central_spans.h"
+#include "alloc/os/scratch.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/account/footprint.h"
 #include "alloc/page_heap/account/limits.h"
@@ -84,10 +85,9 @@ static bool release(struct lot *lot)
 }
 
 /* The pages count as memory no more, and the objects are free again. Returns the bytes. */
-static size_t put_back(unsigned cls, struct central *c, const struct lot *lot)
+static size_t put_back(unsigned cls, struct central *c, const struct lot *lot, void *objs[64])
 {
     size_t given = (size_t)__builtin_popcountll(lot->pages) << sa_kernel_page_shift(), n = 0;
-    void *objs[64];
 
     sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
     lot->span->emptied |= lot->pages;
@@ -102,22 +102,31 @@ static size_t put_back(unsigned cls, struct central *c, const struct lot *lot)
     return given;
 }
 
+/* What empty_class keeps in scratch memory. */
+struct emptying {
+    struct lot lots[LOTS];
+    void *objs[64];
+};
+
 static size_t empty_class(unsigned cls, size_t bytes)
 {
     struct central *c = &sa_centrals[sa_first_use_index(cls)];
-    struct lot lots[LOTS];
+    struct emptying *e = sa_scratch_take();
     bool done = true;
     size_t n, given = 0;
 
+    if (!e) /* what is not given now is given later */
+        return 0;
     do {
         sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
-        n = take(c, sa_size_classes.of[cls].size, lots);
+        n = take(c, sa_size_classes.of[cls].size, e->lots);
         sa_lock_release(&c->lock, SA_RANK_CENTRAL);
         for (size_t i = 0; i < n; i++) {
-            done &= release(&lots[i]);
-            given += put_back(cls, c, &lots[i]);
+            done &= release(&e->lots[i]);
+            given += put_back(cls, c, &e->lots[i], e->objs);
         }
     } while (n == LOTS && given < bytes && done);
+    sa_scratch_give(e);
     return given;
 }
 

@@ -236,50 +236,72 @@ void sa_mixed_join(struct sa_span *s)
         join_next(n, s);
 }
 
-/* Runs of pages of a mixed span, with or without blocks. */
-struct cut {
-    uint16_t page, pages;
-    bool used;
-};
+#define PAGE_WORDS (SA_HUGE_PAGES / 64) /* of a bitmap of pages */
 
-/* Finds the runs; returns how many. One, if the span needs no cut. */
-static size_t mixed_cuts(struct sa_mixed *m, struct cut *cuts) SA_REQUIRES(SA_RANK_MIXED)
+static bool page_has(const uint64_t bits[PAGE_WORDS], size_t page)
 {
-    size_t step = sa_vm.page_step, pages = m->units / SA_MIXED_PAGE_UNITS, n = 0;
+    return bits[page / 64] >> page % 64 & 1;
+}
+
+/* Finds the pages that have blocks. A step of pages has them if one of its pages has. */
+static void mixed_used_pages(struct sa_mixed *m, uint64_t ret[PAGE_WORDS])
+    SA_REQUIRES(SA_RANK_MIXED)
+{
+    size_t step = sa_vm.page_step, pages = m->units / SA_MIXED_PAGE_UNITS;
     bool inside = false;
 
+    memset(ret, 0, PAGE_WORDS * sizeof(*ret));
     for (size_t page = 0; page < pages; page += step) {
         bool used = false;
 
         for (size_t i = 0; i < step; i++)
             used |= sa_mixed_page_is_used(&m->pages[page + i], &inside);
-        if (n && cuts[n - 1].used == used)
-            cuts[n - 1].pages = (uint16_t)(cuts[n - 1].pages + step);
-        else
-            cuts[n++] = (struct cut){(uint16_t)page, (uint16_t)step, used};
+        for (size_t i = 0; i < step; i++)
+            ret[(page + i) / 64] |= (uint64_t)used << (page + i) % 64;
     }
-    return n;
+}
+
+/* The first page of the run of equal bits that ends before `end`. */
+static size_t run_begin(const uint64_t bits[PAGE_WORDS], size_t end)
+{
+    bool bit = page_has(bits, end - 1);
+
+    do
+        end--;
+    while (end && page_has(bits, end - 1) == bit);
+    return end;
 }
 
 void sa_mixed_cut(struct sa_mixed *m, struct sa_span **empty)
 {
     struct sa_span *s = m->span, *part, *next;
-    struct cut cuts[SA_HUGE_PAGES];
-    size_t n = mixed_cuts(m, cuts);
+    uint64_t pages[PAGE_WORDS];
+    size_t end = m->units / SA_MIXED_PAGE_UNITS, page;
 
-    for (; n > 1; n--) {
-        struct cut c = cuts[n - 1];
-        struct sa_mixed *record = c.used ? sa_mixed_record_new() : NULL;
+    mixed_used_pages(m, pages);
+    while (end) {
+        bool used = page_has(pages, end - 1);
+        struct sa_mixed *record;
 
-        if (c.used && !record)
+        page = run_begin(pages, end);
+        if (!page && !used) {
+            mixed_give(s, empty);
+            record_drop(m);
+            return;
+        }
+        if (!page)
             break;
-        part = sa_page_heap_split(&sa_page_heap_ordinary, s, c.page);
+        record = used ? sa_mixed_record_new() : NULL;
+        if (used && !record)
+            break;
+        part = sa_page_heap_split(&sa_page_heap_ordinary, s, page);
         if (!part) {
             if (record)
                 record_drop(record);
             break;
         }
-        if (!c.used) {
+        end = page;
+        if (!used) {
             mixed_give(part, empty);
             continue;
         }
@@ -288,10 +310,5 @@ void sa_mixed_cut(struct sa_mixed *m, struct sa_span **empty)
         if (next) /* for the part at the end of the span only: a free part follows the others */
             join_next(part, next);
     }
-    if (n == 1 && !cuts[0].used) {
-        mixed_give(s, empty);
-        record_drop(m);
-    } else {
-        sa_mixed_enter(m, s);
-    }
+    sa_mixed_enter(m, s);
 }

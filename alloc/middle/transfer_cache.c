@@ -25,6 +25,7 @@
 #include "alloc/middle/mixed_spans.h"
 #include "alloc/middle/transfer_shards.h"
 #include "alloc/os/lock.h"
+#include "alloc/os/scratch.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/account/heap_types.h"
 #include "alloc/page_heap/account/peak.h"
@@ -348,26 +349,28 @@ void sa_transfer_insert(int cpu, unsigned cls, void *const *objs, size_t n)
 /* Passes on up to n of the oldest objects. */
 SA_RARE static void transfer_drain(struct sa_transfer *t, unsigned cls, size_t n)
 {
-    void *objs[SA_MOVE_MAX];
+    void *few[SA_BATCH_FEW];
+    struct sa_batch b = sa_batch_begin(few);
 
     while (n) {
         size_t k;
 
         sa_lock_acquire(&t->lock, SA_RANK_TRANSFER);
-        k = sa_min(sa_min(n, SA_MOVE_MAX), t->used);
+        k = sa_min(sa_min(n, sa_min(SA_MOVE_MAX, b.max)), t->used);
         if (k) {
-            memcpy(objs, t->slots, k * sizeof(*objs));
-            memmove(t->slots, t->slots + k, (t->used - k) * sizeof(*objs));
+            memcpy(b.objs, t->slots, k * sizeof(*b.objs));
+            memmove(t->slots, t->slots + k, (t->used - k) * sizeof(*b.objs));
             sa_store_relaxed(&t->used, (uint16_t)(t->used - k));
             if (t->used < t->low_water)
                 t->low_water = t->used;
         }
         sa_lock_release(&t->lock, SA_RANK_TRANSFER);
         if (!k)
-            return;
-        sa_central_insert(cls, objs, k);
+            break;
+        sa_central_insert(cls, b.objs, k);
         n -= k;
     }
+    sa_batch_end(&b);
 }
 
 static void transfer_each(void (*visit)(struct sa_transfer *, unsigned cls))

@@ -10,6 +10,7 @@
 #include "alloc/os/cgroup.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/os/scratch.h"
 #include "alloc/os/sys.h"
 
 #include <fcntl.h>
@@ -37,10 +38,9 @@ static bool path_join(char *ret, size_t cap, const char *a, const char *b)
 /* Opens a file to be read by lines. False: it cannot be opened. */
 static bool lines_open(struct sa_cgroup_lines *l, const char *root, const char *path)
 {
-    char full[SA_CGROUP_PATH_MAX];
-
     l->len = 0;
-    l->fd = path_join(full, sizeof(full), root, path) ? sa_sys_open(full, O_RDONLY, 0) : -1;
+    l->fd =
+        path_join(l->path, sizeof(l->path), root, path) ? sa_sys_open(l->path, O_RDONLY, 0) : -1;
     return l->fd >= 0;
 }
 
@@ -185,7 +185,7 @@ static const char *below(const char *path, const char *top)
 static bool find_folder(struct sa_cgroup_lines *lines, const char *root, bool v2,
                         char ret[SA_CGROUP_PATH_MAX], size_t *ret_point)
 {
-    char group[SA_CGROUP_PATH_MAX], *top = group, *point = group;
+    char *group = lines->group, *top = group, *point = group;
     bool found = false, exact = false;
 
     if (!own_group(lines, root, v2, group) || !lines_open(lines, root, "/proc/self/mountinfo"))
@@ -217,24 +217,25 @@ SA_INLINE uint64_t parse_number(const char *text)
 }
 
 /* Reads a number from a file. -1: the file cannot be read. */
-SA_INLINE int read_number(const char *folder, const char *name, uint64_t *ret)
+SA_INLINE int read_number(struct sa_cgroup_lines *lines, const char *folder, const char *name,
+                          uint64_t *ret)
 {
-    char path[SA_CGROUP_PATH_MAX], text[64];
+    char text[64];
 
     *ret = SA_CGROUP_NONE;
-    if (!path_join(path, sizeof(path), folder, name) ||
-        sa_sys_read_file(path, text, sizeof(text)) <= 0)
+    if (!path_join(lines->path, sizeof(lines->path), folder, name) ||
+        sa_sys_read_file(lines->path, text, sizeof(text)) <= 0)
         return -1;
     *ret = parse_number(text);
     return 0;
 }
 
-/* Reads a limit; one below LIMIT_MIN counts as none. *seen: set if the file exists. */
-SA_INLINE uint64_t read_limit(const char *folder, const char *name, bool *seen)
+/* Reads a limit; one below LIMIT_MIN counts as none. g->seen: set if the file exists. */
+SA_INLINE uint64_t read_limit(struct sa_cgroup *g, const char *folder, const char *name)
 {
     uint64_t v;
 
-    *seen |= read_number(folder, name, &v) == 0;
+    g->seen |= read_number(&g->lines, folder, name, &v) == 0;
     return v < LIMIT_MIN ? SA_CGROUP_NONE : v;
 }
 
@@ -271,7 +272,7 @@ static void read_room(struct sa_cgroup *g, const char *folder, bool v2, uint64_t
 
     if (limit == SA_CGROUP_NONE)
         return;
-    read_number(folder, v2 ? "/memory.current" : "/memory.usage_in_bytes", &used);
+    read_number(&g->lines, folder, v2 ? "/memory.current" : "/memory.usage_in_bytes", &used);
     used = used == SA_CGROUP_NONE ? 0 : used;
     room = (int64_t)(limit - used);
     if (room >= ret->room)
@@ -287,7 +288,7 @@ static void read_room(struct sa_cgroup *g, const char *folder, bool v2, uint64_t
 static void read_hierarchy(struct sa_cgroup *g, bool v2, struct sa_cgroup_limits *ret,
                            struct sa_cgroup_room *room)
 {
-    char folder[SA_CGROUP_PATH_MAX];
+    char *folder = g->lines.group;
     size_t len = g->points[v2] ? strlen(g->folders[v2]) : 0;
 
     if (!len)
@@ -295,10 +296,10 @@ static void read_hierarchy(struct sa_cgroup *g, bool v2, struct sa_cgroup_limits
     memcpy(folder, g->folders[v2], len + 1);
     for (;;) {
         const char *name = v2 ? "/memory.max" : "/memory.limit_in_bytes";
-        uint64_t max = read_limit(folder, name, &g->seen), high = SA_CGROUP_NONE;
+        uint64_t max = read_limit(g, folder, name), high = SA_CGROUP_NONE;
 
         if (v2)
-            high = read_limit(folder, "/memory.high", &g->seen);
+            high = read_limit(g, folder, "/memory.high");
         ret->max = sa_min(ret->max, max);
         ret->high = sa_min(ret->high, high);
         if (room)
@@ -331,19 +332,27 @@ void sa_cgroup_read_room(struct sa_cgroup *g, struct sa_cgroup_room *ret)
 
 void sa_cgroup_read_limits(const char *root, struct sa_cgroup_limits *ret)
 {
-    struct sa_cgroup g;
+    struct sa_cgroup *g = sa_scratch_take();
 
     *ret = (struct sa_cgroup_limits){SA_CGROUP_NONE, SA_CGROUP_NONE};
-    g.seen = false;
-    sa_cgroup_find(&g, root);
-    read_hierarchy(&g, true, ret, NULL);
-    read_hierarchy(&g, false, ret, NULL);
+    if (!g)
+        return;
+    g->seen = false;
+    sa_cgroup_find(g, root);
+    read_hierarchy(g, true, ret, NULL);
+    read_hierarchy(g, false, ret, NULL);
+    sa_scratch_give(g);
 }
+
+SA_STATIC_ASSERT(sizeof(struct sa_cgroup) <= SA_SCRATCH_BYTES, "it fits");
 
 bool sa_cgroup_folder(const char *root, char ret[SA_CGROUP_PATH_MAX])
 {
-    struct sa_cgroup_lines lines;
+    struct sa_cgroup_lines *lines = sa_scratch_take();
+    bool found;
     size_t point;
 
-    return find_folder(&lines, root, true, ret, &point);
+    found = lines && find_folder(lines, root, true, ret, &point);
+    sa_scratch_give(lines);
+    return found;
 }

@@ -22,6 +22,8 @@ struct sa_cgroup_lines {
     size_t len; /* bytes in `text` that were read and not yet returned */
     char text[SA_CGROUP_LINE_MAX];
     char line[SA_CGROUP_LINE_MAX];
+    char group[SA_CGROUP_PATH_MAX]; /* paths: of a group, and of a file in its folder */
+    char path[SA_CGROUP_PATH_MAX];
 };
 
 /* The process's groups in both hierarchies; index 0: version 1, index 1: version 2. */

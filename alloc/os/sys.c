@@ -187,7 +187,7 @@ SA_RARE bool sa_sys_has_filter(void)
 {
     static const char field[] = "\nSeccomp:\t"; /* 0: none */
     enum { FIELD = sizeof(field) - 1 };
-    char text[512], *at = NULL; /* stacks may be small */
+    char text[FIELD + 96], *at = NULL; /* stacks may be small */
     size_t kept = 0;
     long fd, got = 0;
 
@@ -385,6 +385,19 @@ SA_RARE uint64_t sa_sys_unblock(int signal)
     uint64_t mask = 1ull << (signal - 1), before = 0;
 
     sa_syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &mask, &before, sizeof(mask));
+    return before;
+}
+
+#define SIGNAL_BIT(number) (1ull << ((number)-1))
+
+SA_RARE uint64_t sa_sys_block_signals(void)
+{
+    /* A blocked signal of a fault would end the process without its handler. */
+    uint64_t mask = ~(SIGNAL_BIT(SIGSEGV) | SIGNAL_BIT(SIGBUS) | SIGNAL_BIT(SIGILL) |
+                      SIGNAL_BIT(SIGFPE) | SIGNAL_BIT(SIGTRAP) | SIGNAL_BIT(SIGSYS));
+    uint64_t before = 0;
+
+    sa_syscall(SYS_rt_sigprocmask, SIG_BLOCK, &mask, &before, sizeof(mask));
     return before;
 }
 

@@ -86,6 +86,7 @@ int sa_sys_pid(void);
 bool sa_sys_is_first_thread(void);   /* of the process; true if the kernel does not tell */
 uint32_t sa_sys_tid(void);           /* 0: the kernel does not tell, or must not be asked */
 uint64_t sa_sys_unblock(int signal); /* in this thread; returns the mask before */
+uint64_t sa_sys_block_signals(void); /* but those of faults; returns the mask before */
 void sa_sys_set_mask(uint64_t mask); /* sets this thread's blocked signals */
 int sa_sys_signal_stack(const void *stack, void *ret_before); /* of this thread; stack_t or NULL */
 int sa_sys_raise(int number);                   /* sends it to this thread, as libc's raise does */

@@ -10,6 +10,7 @@
 #include "alloc/base/layout.h"
 #include "alloc/base/page.h"
 #include "alloc/os/filter.h"
+#include "alloc/os/scratch.h"
 #include "alloc/os/sys.h"
 
 #include <errno.h>
@@ -220,15 +221,14 @@ SA_RARE size_t sa_vm_resident(const void *p, size_t bytes)
 {
     size_t at = (uintptr_t)p / sa_vm.page_bytes, pages = 0;
     size_t end = sa_align_up((uintptr_t)p + bytes, sa_vm.page_bytes) / sa_vm.page_bytes;
-    uint64_t entry[PAGEMAP_ENTRIES];
+    uint64_t few[16], *block = sa_scratch_take(), *entry = block ? block : few;
+    size_t most = block ? PAGEMAP_ENTRIES : sizeof(few) / sizeof(*few);
     int fd = sa_filtered() ? -1 : sa_sys_open(PAGEMAP, O_RDONLY, 0);
 
-    if (fd < 0)
-        return 0;
-    while (at < end) {
-        long got = sa_sys_pread(fd, entry, sa_min(end - at, PAGEMAP_ENTRIES) * sizeof(*entry),
-                                at * sizeof(*entry)) /
-                   (long)sizeof(*entry);
+    while (fd >= 0 && at < end) {
+        long got =
+            sa_sys_pread(fd, entry, sa_min(end - at, most) * sizeof(*entry), at * sizeof(*entry)) /
+            (long)sizeof(*entry);
 
         if (got <= 0)
             break;
@@ -236,7 +236,9 @@ SA_RARE size_t sa_vm_resident(const void *p, size_t bytes)
             pages += (entry[i] & PAGEMAP_PRESENT) != 0;
         at += (size_t)got;
     }
-    sa_sys_close(fd);
+    sa_scratch_give(block);
+    if (fd >= 0)
+        sa_sys_close(fd);
     return at < end ? 0 : pages * sa_vm.page_bytes;
 }
 

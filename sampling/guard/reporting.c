@@ -14,6 +14,7 @@
 #include "alloc/os/clock.h"
 #include "alloc/os/file.h"
 #include "alloc/os/filter.h"
+#include "alloc/os/stack_switch.h"
 #include "alloc/os/sys.h"
 #include "alloc/os/thread.h"
 #include "alloc/os/vm.h"
@@ -84,127 +85,6 @@ SA_ONCE void sa_reporting_prepare(void)
 
 /* --- calls that may fault --- */
 
-/*
- * Calls f(arg) on the stack that ends at `top` (NULL: this one), after storing its own stack
- * pointer in *sp. Returns 1; 0 if the handler of SIGSEGV has set the stack pointer to *sp and
- * continued at sa_reporting_faulted. All callee-saved registers are on the stack below *sp.
- */
-#if defined(__x86_64__)
-extern int sa_reporting_switch(char *top, void (*f)(void *arg), void *arg, void **sp) SA_HIDDEN;
-extern const char sa_reporting_faulted[] SA_HIDDEN;
-
-__asm__(".pushsection .text.unlikely.sa_reporting_switch,\"ax\",@progbits\n"
-        ".globl sa_reporting_switch\n"
-        ".hidden sa_reporting_switch\n"
-        ".type sa_reporting_switch, @function\n"
-        "sa_reporting_switch:\n\t"
-        ".cfi_startproc\n\t"
-        "push %rbp\n\t"
-        ".cfi_def_cfa_offset 16\n\t"
-        ".cfi_offset rbp, -16\n\t"
-        "push %rbx\n\t"
-        ".cfi_def_cfa_offset 24\n\t"
-        ".cfi_offset rbx, -24\n\t"
-        "mov %rsp, %rbp\n\t"
-        ".cfi_def_cfa rbp, 24\n\t"
-        "push %r12\n\t"
-        "push %r13\n\t"
-        "push %r14\n\t"
-        "push %r15\n\t"
-        "push %rbp\n\t" /* and the stack is aligned */
-        "mov %rsp, (%rcx)\n\t"
-        "test %rdi, %rdi\n\t"
-        "cmovnz %rdi, %rsp\n\t"
-        "mov %rdx, %rdi\n\t"
-        "call *%rsi\n\t"
-        "lea -40(%rbp), %rsp\n\t"
-        "mov $1, %eax\n\t"
-        "jmp 1f\n"
-        ".globl sa_reporting_faulted\n"
-        ".hidden sa_reporting_faulted\n"
-        "sa_reporting_faulted:\n\t"
-        "xor %eax, %eax\n"
-        "1:\n\t"
-        "pop %rbp\n\t"
-        "pop %r15\n\t"
-        "pop %r14\n\t"
-        "pop %r13\n\t"
-        "pop %r12\n\t"
-        "pop %rbx\n\t"
-        ".cfi_def_cfa rsp, 16\n\t"
-        "pop %rbp\n\t"
-        ".cfi_def_cfa_offset 8\n\t"
-        "ret\n\t"
-        ".cfi_endproc\n"
-        ".size sa_reporting_switch, . - sa_reporting_switch\n"
-        ".popsection\n");
-#elif defined(__aarch64__)
-extern int sa_reporting_switch(char *top, void (*f)(void *arg), void *arg, void **sp) SA_HIDDEN;
-extern const char sa_reporting_faulted[] SA_HIDDEN;
-
-__asm__(".pushsection .text.unlikely.sa_reporting_switch,\"ax\",@progbits\n"
-        ".globl sa_reporting_switch\n"
-        ".hidden sa_reporting_switch\n"
-        ".type sa_reporting_switch, %function\n"
-        "sa_reporting_switch:\n\t"
-        ".cfi_startproc\n\t"
-        "stp x29, x30, [sp, #-160]!\n\t"
-        ".cfi_def_cfa_offset 160\n\t"
-        ".cfi_offset x29, -160\n\t"
-        ".cfi_offset x30, -152\n\t"
-        "mov x29, sp\n\t"
-        ".cfi_def_cfa x29, 160\n\t"
-        "stp x19, x20, [sp, #16]\n\t"
-        "stp x21, x22, [sp, #32]\n\t"
-        "stp x23, x24, [sp, #48]\n\t"
-        "stp x25, x26, [sp, #64]\n\t"
-        "stp x27, x28, [sp, #80]\n\t"
-        "stp d8, d9, [sp, #96]\n\t"
-        "stp d10, d11, [sp, #112]\n\t"
-        "stp d12, d13, [sp, #128]\n\t"
-        "stp d14, d15, [sp, #144]\n\t"
-        "mov x9, sp\n\t"
-        "str x9, [x3]\n\t"
-        "cbz x0, 1f\n\t"
-        "mov sp, x0\n"
-        "1:\n\t"
-        "mov x0, x2\n\t"
-        "blr x1\n\t"
-        "mov sp, x29\n\t"
-        "mov w0, #1\n\t"
-        "b 2f\n"
-        ".globl sa_reporting_faulted\n"
-        ".hidden sa_reporting_faulted\n"
-        "sa_reporting_faulted:\n\t"
-        "mov w0, #0\n"
-        "2:\n\t"
-        "ldp x19, x20, [sp, #16]\n\t"
-        "ldp x21, x22, [sp, #32]\n\t"
-        "ldp x23, x24, [sp, #48]\n\t"
-        "ldp x25, x26, [sp, #64]\n\t"
-        "ldp x27, x28, [sp, #80]\n\t"
-        "ldp d8, d9, [sp, #96]\n\t"
-        "ldp d10, d11, [sp, #112]\n\t"
-        "ldp d12, d13, [sp, #128]\n\t"
-        "ldp d14, d15, [sp, #144]\n\t"
-        "ldp x29, x30, [sp], #160\n\t"
-        ".cfi_def_cfa sp, 0\n\t"
-        ".cfi_restore x29\n\t"
-        ".cfi_restore x30\n\t"
-        "ret\n\t"
-        ".cfi_endproc\n"
-        ".size sa_reporting_switch, . - sa_reporting_switch\n"
-        ".popsection\n");
-#else
-static int sa_reporting_switch(char *top, void (*f)(void *arg), void *arg, void **sp)
-{
-    (void)top;
-    (void)sp; /* faults are not caught */
-    f(arg);
-    return 1;
-}
-#endif
-
 /* Calls f(arg) on a stack; NULL: this one. False: a fault ended the call. */
 static bool call_on(char *top, void (*f)(void *arg), void *arg)
 {
@@ -213,7 +93,7 @@ static bool call_on(char *top, void (*f)(void *arg), void *arg)
 
     /* The switch stores its stack pointer where the handler reads it, or in a local variable if
      * faults are not caught. */
-    done = sa_reporting_switch(top, f, arg, reporting.may_fault ? &reporting.fault_sp : &sp);
+    done = sa_stack_switch(top, f, arg, reporting.may_fault ? &reporting.fault_sp : &sp);
     sa_store_relaxed(&reporting.fault_sp, NULL);
     return done;
 }
@@ -316,10 +196,10 @@ bool sa_reporting_fault(void *context)
     sa_store_relaxed(&reporting.fault_sp, NULL);
 #if defined(__x86_64__)
     c->uc_mcontext.gregs[REG_RSP] = (greg_t)(uintptr_t)sp;
-    c->uc_mcontext.gregs[REG_RIP] = (greg_t)(uintptr_t)sa_reporting_faulted;
+    c->uc_mcontext.gregs[REG_RIP] = (greg_t)(uintptr_t)sa_stack_switch_back;
 #elif defined(__aarch64__)
     c->uc_mcontext.sp = (uintptr_t)sp;
-    c->uc_mcontext.pc = (uintptr_t)sa_reporting_faulted;
+    c->uc_mcontext.pc = (uintptr_t)sa_stack_switch_back;
 #else
     (void)c;
 #endif

@@ -10,6 +10,7 @@
 #include "alloc/base/sort.h"
 #include "alloc/os/clock.h"
 #include "alloc/os/lock.h"
+#include "alloc/os/scratch.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/page_heap.h"
 
@@ -351,12 +352,15 @@ static void set_emptied(struct entry **taken, size_t n, size_t emptied)
 }
 
 /* Releases the backed spans of one page, with one call for each run of neighbours. */
-SA_NOINLINE static void empty_short(void)
+SA_RARE SA_NOINLINE static void empty_short(void)
 {
-    struct entry *full[SA_SAMPLE_QUARANTINE_MAX];
-    size_t n = take_full(full), emptied = 0, next;
+    struct entry **full = sa_scratch_take();
+    size_t n, emptied = 0, next;
     bool done = true;
 
+    if (!full) /* the next span that enters tries again */
+        return;
+    n = take_full(full);
     while (done && emptied < n) {
         uintptr_t start = full[emptied]->start, end = full[emptied]->end;
 
@@ -368,20 +372,18 @@ SA_NOINLINE static void empty_short(void)
     }
     if (n)
         set_emptied(full, n, emptied);
+    sa_scratch_give(full);
 }
 
-bool sa_sample_quarantine_put(struct sa_span *span, const struct sa_block_history *history,
-                              bool empty)
+/* As sa_sample_quarantine_put. evicted: room for EVICTED_MAX. *ret_full: empty_short is due. */
+static bool quarantine_put(struct sa_span *span, const struct sa_block_history *history, bool empty,
+                           struct evicted *evicted, bool *ret_full)
 {
     size_t bytes = sa_span_bytes(span);
-    struct evicted evicted[EVICTED_MAX];
     struct entry *e;
-    bool done, full;
+    bool done;
     unsigned n;
 
-    sa_sample_quarantine_retry(false);
-    if (sa_sample_quarantine_paused())
-        return false;
     quarantine_lock();
     e = quarantine_make_room(bytes, evicted, &n);
     if (e) {
@@ -409,16 +411,31 @@ bool sa_sample_quarantine_put(struct sa_span *span, const struct sa_block_histor
     e->ready = true;
     if (!done)
         entry_evict(e, &evicted[0]);
-    full = quarantine.full > FULL_MAX && !quarantine.emptying &&
-           quarantine.ever >= quarantine.full_from;
+    *ret_full = quarantine.full > FULL_MAX && !quarantine.emptying &&
+                quarantine.ever >= quarantine.full_from;
     quarantine_unlock();
     if (!done) { /* locked memory, or too many mappings: the span goes back to its page heap */
         evicted[0].empty = empty;
         evicted_free(&evicted[0]);
     }
+    return true;
+}
+
+bool sa_sample_quarantine_put(struct sa_span *span, const struct sa_block_history *history,
+                              bool empty)
+{
+    struct evicted *evicted;
+    bool done, full = false;
+
+    sa_sample_quarantine_retry(false);
+    if (sa_sample_quarantine_paused())
+        return false;
+    evicted = sa_scratch_take();
+    done = evicted && quarantine_put(span, history, empty, evicted, &full);
+    sa_scratch_give(evicted);
     if (full)
         empty_short();
-    return true;
+    return done;
 }
 
 SA_RARE void sa_sample_quarantine_flush(void)

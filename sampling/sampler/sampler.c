@@ -15,6 +15,7 @@
 #include "alloc/base/size_class.h"
 #include "alloc/os/clock.h"
 #include "alloc/os/percpu.h"
+#include "alloc/os/scratch.h"
 #include "alloc/os/sys.h"
 #include "alloc/os/thread.h"
 #include "alloc/page_heap/page_heap.h"
@@ -101,13 +102,16 @@ void sa_sampler_try_large(size_t bytes, struct sa_sampling_decision *ret)
     ret->now_ns = 0;
 }
 
-/* Captures the stack that called the allocator, and enters it in the table. Requires
- * sa_thread.sampling. */
+/* Captures the stack that called the allocator, and enters it in the table. Without scratch memory
+ * it is the unknown stack. Requires sa_thread.sampling. */
 static struct sa_stack *sampler_stack(void)
 {
-    uintptr_t pc[SA_STACK_MAX];
+    uintptr_t *pc = sa_scratch_take();
+    struct sa_stack *stack =
+        sa_stack_intern(pc, pc ? sa_stack_capture_caller(pc, SA_STACK_MAX) : 0);
 
-    return sa_stack_intern(pc, sa_stack_capture_caller(pc, SA_STACK_MAX));
+    sa_scratch_give(pc);
+    return stack;
 }
 
 /* Fills in the record of a block of `allocated` bytes, and adds it. Takes over the reference to the

@@ -37,9 +37,11 @@ struct sa_loaded_object {
  * the object is loaded. */
 SA_INLINE bool sa_loaded_object_find(uintptr_t address, struct sa_loaded_object *ret)
 {
+    int (*find)(void *, struct dl_find_object *) = _dl_find_object;
     struct dl_find_object found;
 
-    if (_dl_find_object((void *)address, &found) != 0)
+    SA_OPAQUE(find); /* bound when the library is loaded, not at the first call: see init_bind */
+    if (find((void *)address, &found) != 0)
         return false;
     ret->start = (uintptr_t)found.dlfo_map_start;
     ret->end = (uintptr_t)found.dlfo_map_end;

@@ -19,6 +19,7 @@
 #include "alloc/base/fatal.h"
 #include "alloc/base/single_threaded.h"
 #include "alloc/os/filter.h"
+#include "alloc/os/scratch.h"
 #include "alloc/os/sys.h"
 #include "alloc/os/thread.h"
 #include "sampling/stack/stack_bounds.h"
@@ -416,13 +417,20 @@ SA_INLINE void walk_on(struct walk *w, uint64_t rule, struct sa_trace_recorded *
     } while (walk_step(w, rule));
 }
 
-/* Walks to the end, and writes the trace. */
+/* Walks to the end, and writes the trace if there is scratch memory for it. */
 SA_NOINLINE static void walk_and_remember(struct walk *w, struct sa_trace *trace)
 {
-    struct sa_trace_recorded recorded = {.count = 0, .going = true, .exact = w->c.exact};
+    struct sa_trace_recorded *recorded = sa_scratch_take();
 
-    walk_on(w, 0, &recorded);
-    sa_trace_cache_set(trace, &recorded);
+    if (recorded) {
+        recorded->count = 0;
+        recorded->going = true;
+        recorded->exact = w->c.exact;
+    }
+    walk_on(w, 0, recorded);
+    if (recorded)
+        sa_trace_cache_set(trace, recorded);
+    sa_scratch_give(recorded);
 }
 
 /* Walks on from generated code, to the end. */

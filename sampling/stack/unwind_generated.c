@@ -20,6 +20,7 @@
 
 #include "alloc/base/attrs.h"
 #include "alloc/os/filter.h"
+#include "alloc/os/scratch.h"
 #include "alloc/os/sys.h"
 #include "sampling/stack/unwind.h"
 
@@ -161,11 +162,14 @@ static bool leave_by_rule(struct chain *c, uint64_t rule)
 SA_RARE SA_NOINLINE unsigned sa_unwind_generated(struct sa_unwind_registers at, uintptr_t top,
                                                  bool own, uintptr_t *pc, unsigned n, unsigned max)
 {
-    struct chain c = {.at = at, .top = top, .own = own, .trusted = pc, .trusted_count = n - 1};
+    struct chain *c = sa_scratch_take();
     unsigned count = n, sure = n; /* addresses stored, and those that count */
 
+    if (!c)
+        return n;
+    *c = (struct chain){.at = at, .top = top, .own = own, .trusted = pc, .trusted_count = n - 1};
     while (count < max && (own || !sa_filtered())) {
-        uint64_t rule = chain_rule(&c);
+        uint64_t rule = chain_rule(c);
         unsigned kind = rule & SA_RULE_KIND;
 
         if (!rule)
@@ -174,10 +178,11 @@ SA_RARE SA_NOINLINE unsigned sa_unwind_generated(struct sa_unwind_registers at, 
             sure = count;
         if (kind != SA_RULE_NONE && kind != SA_RULE_FRAME)
             break;
-        if (!(kind == SA_RULE_FRAME ? leave_by_rule(&c, rule) : leave_by_pointer(&c)) || !c.at.pc)
+        if (!(kind == SA_RULE_FRAME ? leave_by_rule(c, rule) : leave_by_pointer(c)) || !c->at.pc)
             break;
-        pc[count++] = c.at.pc;
+        pc[count++] = c->at.pc;
     }
+    sa_scratch_give(c);
     return sure;
 }
 

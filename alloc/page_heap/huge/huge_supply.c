@@ -7,6 +7,7 @@
 
 #include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
+#include "alloc/os/scratch.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/huge/coalesce.h"
 #include "alloc/page_heap/huge/huge_heap_internal.h"
@@ -216,28 +217,46 @@ SA_RARE void sa_huge_heap_emptied(struct sa_huge_heap *h, struct sa_huge_tracker
         sa_huge_heap_evict(h, t, moving);
 }
 
-SA_RARE bool sa_huge_heap_release_runs(size_t hugepage, const uint64_t *mask, uint64_t *done)
+/* Releases the runs of pages of a mask by one call. False: the kernel did not release them all. */
+SA_RARE static bool release_at_once(char *start, const uint64_t *mask)
 {
-    char *start = (char *)(hugepage << SA_HUGE_SHIFT);
-    struct iovec runs[SA_HUGE_PAGES / 2]; /* there are no more: one page lies between two of them */
+    struct iovec *runs = sa_scratch_take();
     unsigned count = 0;
     uint32_t end;
+    bool done;
 
+    if (!runs)
+        return false;
     for (uint32_t at = sa_bits_next(mask, SA_HUGE_PAGES, 0, true); at < SA_HUGE_PAGES;
          at = sa_bits_next(mask, SA_HUGE_PAGES, end, true)) {
         end = sa_bits_next(mask, SA_HUGE_PAGES, at, false);
         runs[count++] = (struct iovec){start + ((size_t)at << SA_PAGE_SHIFT), (size_t)(end - at)
                                                                                   << SA_PAGE_SHIFT};
     }
-    if (count > 1 && sa_vm_release_runs(runs, count)) {
+    done = count > 1 && sa_vm_release_runs(runs, count);
+    sa_scratch_give(runs);
+    return done;
+}
+
+SA_RARE bool sa_huge_heap_release_runs(size_t hugepage, const uint64_t *mask, uint64_t *done)
+{
+    char *start = (char *)(hugepage << SA_HUGE_SHIFT);
+    uint32_t end;
+
+    if (release_at_once(start, mask)) {
         memcpy(done, mask, SA_HUGE_WORDS * sizeof(*done));
         return true;
     }
-    for (unsigned i = 0; i < count; i++) {
-        if (!sa_vm_release(runs[i].iov_base, runs[i].iov_len))
+    for (uint32_t at = sa_bits_next(mask, SA_HUGE_PAGES, 0, true); at < SA_HUGE_PAGES;
+         at = sa_bits_next(mask, SA_HUGE_PAGES, end, true)) {
+        end = sa_bits_next(mask, SA_HUGE_PAGES, at, false);
+        if (!sa_vm_release(start + ((size_t)at << SA_PAGE_SHIFT), (size_t)(end - at)
+                                                                      << SA_PAGE_SHIFT))
             return false;
-        sa_bits_fill(done, (uint32_t)(((char *)runs[i].iov_base - start) >> SA_PAGE_SHIFT),
-                     (uint32_t)(runs[i].iov_len >> SA_PAGE_SHIFT), true);
+        sa_bits_fill(done, at, end - at, true);
     }
     return true;
 }
+
+/* One page at least lies between two runs. */
+SA_STATIC_ASSERT(SA_HUGE_PAGES / 2 * sizeof(struct iovec) <= SA_SCRATCH_BYTES, "the runs fit");
