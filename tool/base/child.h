@@ -16,7 +16,7 @@ struct sa_child_task {
     /* Runs in the child, and writes its answer to a descriptor. False: it has failed. */
     bool (*run)(void *arg, int fd);
     void *arg;
-    int seconds;       /* that the answer may take */
+    double seconds;    /* that the answer may take */
     size_t answer_max; /* bytes */
 };
 

@@ -2,6 +2,7 @@
 /* sallocctl convert: profile files in other formats. */
 #include "tool/command/command.h"
 
+#include "tool/command/report_options.h"
 #include "tool/file/convert.h"
 #include "tool/reading/output.h"
 #include "tool/symbol/add_lines.h"
@@ -99,6 +100,7 @@ static const struct sa_command_option table[] = {
      "add source files, lines and inlined functions, from the debug\n"
      "information of the programs, and demangle names\n",
      offsetof(struct options, lines), sa_take_flag},
+    SA_OPTION_DEBUGINFOD,
 };
 
 const struct sa_command sa_command_convert = {

@@ -103,6 +103,7 @@ static const struct sa_command_option table[] = {
     SA_OPTION_BY(struct options, report),
     SA_OPTION_ROWS(struct options, report),
     SA_OPTION_SYSROOT,
+    SA_OPTION_DEBUGINFOD,
 };
 
 const struct sa_command sa_command_diff = {

@@ -4,6 +4,7 @@
 
 #include "tool/base/error.h"
 #include "tool/base/io.h"
+#include "tool/command/report_options.h"
 #include "tool/page/flame.h"
 #include "tool/reading/pace.h"
 #include "tool/target/target.h"
@@ -100,6 +101,7 @@ static const struct sa_command_option table[] = {
     {0, "for", "SECONDS", "how long; less if the process ends\n", offsetof(struct options, seconds),
      sa_take_seconds},
     SA_OPTION_SYSROOT,
+    SA_OPTION_DEBUGINFOD,
 };
 
 const struct sa_command sa_command_flame = {

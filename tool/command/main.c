@@ -8,6 +8,7 @@
 #include "alloc/os/vm.h"
 #include "tool/base/budget.h"
 #include "tool/base/error.h"
+#include "tool/symbol/debuginfod.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -99,6 +100,7 @@ static int call(int argc, char **argv)
     if (command) {
         start();
         sa_budget_begin(UINT64_MAX);
+        sa_debuginfod_begin();
         return sa_command_call(command, argc - 1, argv + 1);
     }
     if (argc >= 2)

@@ -3,6 +3,7 @@
 #include "tool/command/report_options.h"
 
 #include "tool/report/report_keys.h"
+#include "tool/symbol/debuginfod.h"
 
 #include <stdlib.h>
 #include <sys/ioctl.h>
@@ -10,6 +11,8 @@
 
 #define ROWS     10
 #define ROWS_MAX 1000000
+
+#define DEBUGINFOD_MAX 86400 /* seconds */
 
 struct sa_report_options sa_report_options_default(void)
 {
@@ -37,5 +40,17 @@ const char *sa_take_rows(const char *argument, void *field)
     if (*end || end == argument || *argument == '-' || rows > ROWS_MAX)
         return "it needs a number; 0: all";
     *(unsigned *)field = (unsigned)rows;
+    return NULL;
+}
+
+const char *sa_take_debuginfod(const char *argument, void *field)
+{
+    char *end;
+    double seconds = strtod(argument, &end);
+
+    (void)field;
+    if (*end || end == argument || !(seconds >= 0 && seconds <= DEBUGINFOD_MAX))
+        return "it needs seconds, at most a day";
+    sa_debuginfod_allow(seconds);
     return NULL;
 }

@@ -25,10 +25,19 @@
             offsetof(type, field.rows), sa_take_rows                                               \
     }
 
+#define SA_OPTION_DEBUGINFOD                                                                       \
+    {                                                                                              \
+        0, "debuginfod", "SECONDS",                                                                \
+            "how long to wait in all for servers of debug information\n"                           \
+            "(DEBUGINFOD_URLS); 2 without it; 0: do not ask them\n",                               \
+            0, sa_take_debuginfod                                                                  \
+    }
+
 /* The options before any is given: ten rows, the columns of the terminal. */
 struct sa_report_options sa_report_options_default(void);
 
 const char *sa_take_tables(const char *argument, void *field);
 const char *sa_take_rows(const char *argument, void *field);
+const char *sa_take_debuginfod(const char *argument, void *field); /* its field is not used */
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "tool/command/report_options.h"
 #include "tool/report/report_keys.h"
+#include "tool/symbol/debuginfod.h"
 #include "tool/target/target.h"
 #include "tool/top/top.h"
 
@@ -73,6 +74,7 @@ static int run(const void *options, int count, char **operands)
                                .rows = ROWS,
                                .order = SA_ROWS_BY_IN_USE}};
 
+    sa_debuginfod_allow(0); /* a screen does not wait */
     if (count && !sa_target_is_process(operands[0]))
         return sa_command_misused(&sa_command_top, "name a process by its PID, or none");
     if (!o->batch && !(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)))

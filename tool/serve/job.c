@@ -7,6 +7,7 @@
 #include "tool/base/time.h"
 #include "tool/reading/known.h"
 #include "tool/serve/answer.h"
+#include "tool/symbol/debuginfod.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,10 +25,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define QUICK_MAX      4
-#define SLOW_MAX       (SA_JOBS_RUNNING_MAX - QUICK_MAX)
-#define QUICK_WAIT     64 /* that may wait */
-#define SLOW_WAIT      16
 #define WAIT_SECONDS   60
 #define UNSENT_MAX     (512ull << 20)
 #define CLOSED_SECONDS 1  /* from the end of its output to that of a child */
@@ -42,9 +39,25 @@
 #define FIRST_UNUSED 6
 #define KNOWN_MAX    (32 << 20) /* bytes of what an answer found */
 
-static bool is_slow(const struct sa_job *job)
+/* Jobs of a class run and wait apart from the others, so that none waits for a slower one. */
+static const struct {
+    unsigned running_max, waiting_max;
+} classes[SA_JOB_CLASSES] = {
+    [SA_JOB_NUMBERS] = {4, 64}, [SA_JOB_PROFILE] = {4, 64}, [SA_JOB_WATCH] = {12, 16}};
+
+_Static_assert(4 + 4 + 12 == SA_JOBS_RUNNING_MAX, "the classes together");
+
+static enum sa_job_class class_of(const struct sa_job *job)
 {
-    return job->request.kind == SA_SERVE_ALLOCS && job->request.seconds > 0;
+    switch (job->request.kind) {
+    case SA_SERVE_HEAP:
+    case SA_SERVE_FLAME:
+        return SA_JOB_PROFILE;
+    case SA_SERVE_ALLOCS:
+        return job->request.seconds > 0 ? SA_JOB_WATCH : SA_JOB_PROFILE;
+    default:
+        return SA_JOB_NUMBERS;
+    }
 }
 
 struct sa_job *sa_job_add(struct sa_jobs *jobs, const struct sa_serve_request *request,
@@ -63,8 +76,8 @@ struct sa_job *sa_job_add(struct sa_jobs *jobs, const struct sa_serve_request *r
                            .found = -1,
                            .deadline = sa_time_seconds() + WAIT_SECONDS};
     for (; *end; end = &(*end)->next)
-        waiting += (*end)->state == SA_JOB_WAITS && is_slow(*end) == is_slow(job);
-    if (waiting >= (is_slow(job) ? SLOW_WAIT : QUICK_WAIT)) {
+        waiting += (*end)->state == SA_JOB_WAITS && class_of(*end) == class_of(job);
+    if (waiting >= classes[class_of(job)].waiting_max) {
         free(job);
         return NULL;
     }
@@ -134,6 +147,7 @@ static void child_main(const struct sa_job *job, int end, int known)
     sa_limit_lower(RLIMIT_CORE, 0);
     sa_limit_memory(MEMORY_MAX);
     sa_budget_begin(job->memory);
+    sa_debuginfod_begin_command();
     if (!set_descriptors(job, end, known) || !become(&job->user))
         _exit(SA_EXIT_FAILED);
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of the user would undo it */
@@ -192,7 +206,7 @@ static void end_run(struct sa_jobs *jobs, struct sa_job *job, unsigned status)
 
     close(job->ends);
     job->ends = -1;
-    *(is_slow(job) ? &jobs->slow : &jobs->quick) -= 1;
+    jobs->running[class_of(job)]--;
     if (fstat(job->file, &s) == 0)
         job->bytes = (uint64_t)s.st_size;
     jobs->unsent += job->bytes;
@@ -239,7 +253,7 @@ static bool start(struct sa_jobs *jobs, struct sa_job *job)
     job->ends = ends[0];
     job->deadline = sa_time_seconds() + SECONDS_MAX + job->request.seconds;
     job->state = SA_JOB_RUNS;
-    *(is_slow(job) ? &jobs->slow : &jobs->quick) += 1;
+    jobs->running[class_of(job)]++;
     return true;
 }
 
@@ -266,14 +280,19 @@ static void kill_child(struct sa_jobs *jobs, const struct sa_job *job)
     bury(jobs);
 }
 
+/* Answers that nobody fetches, and children that do not end, hold up their like; those of numbers
+ * are small. */
 static bool may_start(const struct sa_jobs *jobs, const struct sa_job *job)
 {
+    enum sa_job_class class = class_of(job);
     unsigned dead = 0;
 
     for (size_t i = 0; i < SA_JOBS_RUNNING_MAX; i++)
         dead += jobs->dead[i] != 0;
-    return jobs->unsent < UNSENT_MAX && dead < SA_JOBS_RUNNING_MAX / 2 &&
-           (is_slow(job) ? jobs->slow < SLOW_MAX : jobs->quick < QUICK_MAX);
+    if (jobs->running[class] >= classes[class].running_max)
+        return false;
+    return class == SA_JOB_NUMBERS ? dead < SA_JOBS_RUNNING_MAX
+                                   : jobs->unsent < UNSENT_MAX && dead < SA_JOBS_RUNNING_MAX / 2;
 }
 
 static void give_up(struct sa_job *job)

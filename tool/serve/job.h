@@ -13,7 +13,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SA_JOBS_RUNNING_MAX 16
+#define SA_JOBS_RUNNING_MAX 20
+
+/* What a job takes its time for. */
+enum sa_job_class {
+    SA_JOB_NUMBERS, /* metrics and pages of numbers, which are scraped */
+    SA_JOB_PROFILE, /* call stacks and their names */
+    SA_JOB_WATCH,   /* what is allocated within some seconds */
+    SA_JOB_CLASSES
+};
 
 /* With whose rights a job reads processes. */
 struct sa_serve_user {
@@ -49,8 +57,8 @@ struct sa_jobs_known {
 };
 
 struct sa_jobs {
-    struct sa_job *first;            /* in the order of their coming */
-    unsigned quick, slow;            /* that run: those that only read, and those that watch */
+    struct sa_job *first; /* in the order of their coming */
+    unsigned running[SA_JOB_CLASSES];
     uint64_t unsent;                 /* bytes of answers that are done, and not freed */
     pid_t dead[SA_JOBS_RUNNING_MAX]; /* children that were killed, and not waited for yet */
     struct sa_jobs_known known[SA_JOBS_KNOWN_MAX];

@@ -17,6 +17,7 @@
 #include "tool/file/proto_reader.h"
 #include "tool/symbol/code_map.h"
 #include "tool/symbol/debug_file.h"
+#include "tool/symbol/debuginfod.h"
 #include "tool/symbol/demangle.h"
 #include "tool/symbol/lines.h"
 
@@ -465,7 +466,8 @@ static void tell_end(enum sa_child_end end, int number)
 bool sa_add_lines(struct sa_profile_file *file, const char *root, struct sa_error *e)
 {
     struct job job = {file, root};
-    struct sa_child_task task = {make_with_lines, &job, LINES_SECONDS, PROFILE_MAX};
+    struct sa_child_task task = {make_with_lines, &job, LINES_SECONDS + sa_debuginfod_allowed(),
+                                 PROFILE_MAX};
     struct sa_buffer out = {NULL, 0, 0};
     struct sa_profile_file new;
     int number;

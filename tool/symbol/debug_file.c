@@ -4,6 +4,7 @@
 #include "tool/symbol/debug_file.h"
 
 #include "tool/base/budget.h"
+#include "tool/symbol/debuginfod.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -36,11 +37,23 @@ static void add_file(int fd)
 
 static void check_compression(const char *path, int fd);
 
+/* A file that elfutils has not found, from a server. */
+static int ask_servers(Dwfl_Module *module, bool debug, char **ret)
+{
+    const unsigned char *id;
+    GElf_Addr address;
+    int bytes = dwfl_module_build_id(module, &id, &address);
+
+    return bytes > 0 ? sa_debuginfod_open(id, (size_t)bytes, debug, ret) : -1;
+}
+
 static int find_debuginfo(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
                           const char *file, const char *link, GElf_Word sum, char **ret)
 {
     int fd = dwfl_standard_find_debuginfo(module, data, name, base, file, link, sum, ret);
 
+    if (fd < 0)
+        fd = ask_servers(module, true, ret);
     add_file(fd);
     if (fd >= 0)
         check_compression(*ret ? *ret : file, fd);
@@ -52,6 +65,8 @@ static int find_elf(Dwfl_Module *module, void **data, const char *name, Dwarf_Ad
 {
     int fd = dwfl_build_id_find_elf(module, data, name, base, ret, elf);
 
+    if (fd < 0 && !*elf)
+        fd = ask_servers(module, false, ret);
     add_file(fd);
     return fd;
 }
