@@ -23,6 +23,7 @@
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
 #include "alloc/base/clear.h"
+#include "alloc/base/fatal.h"
 #include "alloc/base/size_class.h"
 #include "alloc/hot/hot.h"
 
@@ -48,15 +49,29 @@ typedef void sa_free_sized_slow(void *p, size_t size);
  * are 0 as long as the operators must ask first (alloc/api/replaced.h). */
 enum sa_fast_for { SA_FOR_C, SA_FOR_CXX };
 
-/* Clears the first `size` bytes of an object, rounded up to units of 16 bytes, of which every
- * object consists. Returns p. */
-SA_INLINE void *sa_fast_clear(void *p, size_t size)
+/* The bytes of an object of a class that is given as a header offset. */
+SA_INLINE size_t sa_fast_class_bytes(size_t cls)
+{
+    return sa_size_classes.of[cls / sizeof(struct sa_header)].size;
+}
+
+/* The class, as a header offset, of a size below mid_limit. */
+SA_INLINE size_t sa_fast_size_class(const struct sa_hot *hot, size_t size)
+{
+    return size <= SA_SMALL_MAX ? hot->small_class[size] : hot->mid_class[sa_hot_mid_index(size)];
+}
+
+/* Clears an object for `size` bytes to its end: a program may use all that malloc_usable_size says.
+ * Up to SA_CLEAR_INLINE there is a class for each unit of 16 bytes. Returns p. */
+SA_INLINE void *sa_fast_clear(const struct sa_hot *hot, void *p, size_t size)
 {
     typedef uint64_t unit __attribute__((vector_size(16)));
     unit *at = p;
 
+    SA_DCHECK(size > SA_CLEAR_INLINE || sa_fast_class_bytes(sa_fast_size_class(hot, size)) ==
+                                            sa_align_up(sa_max(size, 1), sizeof(unit)));
     if (size > SA_CLEAR_INLINE)
-        return sa_clear_warm(p, size);
+        return sa_clear_warm(p, sa_fast_class_bytes(sa_fast_size_class(hot, size)));
     do {
         *at++ = (unit){0, 0};
         SA_OPAQUE(at); /* keeps the compiler from making the loop a call of memset */
@@ -79,7 +94,7 @@ SA_INLINE void *sa_fast_alloc(enum sa_fast_for who, size_t size, bool zero, sa_a
     else
         goto leave;
     SA_PERCPU_POP(hot, cls, p, leave, restart);
-    return zero ? sa_fast_clear(p, size) : p;
+    return zero ? sa_fast_clear(hot, p, size) : p;
 restart:
 leave:
     SA_PERCPU_LABEL;
@@ -202,18 +217,6 @@ restart:
 leave:
     SA_PERCPU_LABEL;
     slow(p, size);
-}
-
-/* The bytes of an object of a class that is given as a header offset. */
-SA_INLINE size_t sa_fast_class_bytes(size_t cls)
-{
-    return sa_size_classes.of[cls / sizeof(struct sa_header)].size;
-}
-
-/* The class, as a header offset, of a size below mid_limit. */
-SA_INLINE size_t sa_fast_size_class(const struct sa_hot *hot, size_t size)
-{
-    return size <= SA_SMALL_MAX ? hot->small_class[size] : hot->mid_class[sa_hot_mid_index(size)];
 }
 
 /* True if a block can stay in place with a new size, because both sizes have the same class. */

@@ -87,7 +87,7 @@ static void *alloc_checked(size_t size, size_t align, bool zero)
     if (!object)
         return NULL;
     p = begin_hardened(NULL, object, cls, size, align);
-    return zero ? memset(p, 0, size) : p;
+    return zero ? memset(p, 0, sa_front_size_if_ours(p)) : p;
 }
 
 /* Allocates a block of a class: an object, or a sampled block for which it stands. */
@@ -147,8 +147,9 @@ static void *alloc_inside(unsigned cls, size_t size, size_t align,
         if (refused && p)
             sa_add_relaxed(&sa_limits.shrinks[SA_LIMIT_HARD], 1);
     }
-    if (zero && p && !zeroed)
-        sa_clear(p, size);
+    if (zero && p && !zeroed) /* to the end: a program may use all that malloc_usable_size says */
+        sa_clear(p, cls && !decision->sampled && !sa_hardening.on ? sa_size_classes.of[cls].size
+                                                                  : sa_front_size_if_ours(p));
     return p;
 }
 
