@@ -91,6 +91,17 @@ void *sa_arena_alloc(size_t bytes, size_t align)
     return (void *)at;
 }
 
+/* Maps twice as much as is needed: a heap that grows asks again and again. */
+SA_RARE void sa_arena_reserve(size_t bytes)
+{
+    sa_lock_acquire(&arena.lock, SA_RANK_ARENA);
+    if (arena.end - arena.next < bytes)
+        arena_map(2 * bytes);
+    if (arena.end)
+        sa_vm_populate((void *)arena.next, arena.end - arena.next);
+    sa_lock_release(&arena.lock, SA_RANK_ARENA);
+}
+
 SA_RARE void sa_arena_stats(struct sa_arena_stats *ret)
 {
     sa_lock_acquire(&arena.lock, SA_RANK_ARENA);

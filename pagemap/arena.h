@@ -24,6 +24,10 @@ struct sa_arena_stats {
 /* Zeroed memory with at least the alignment (a power of two <= 4096); NULL when out of memory. */
 void *sa_arena_alloc(size_t bytes, size_t align);
 
+/* Maps memory for that many bytes of records that are to come, unless there is as much, and touches
+ * it. */
+void sa_arena_reserve(size_t bytes);
+
 /* Copies the statistics, with the lock held. */
 void sa_arena_stats(struct sa_arena_stats *ret);
 

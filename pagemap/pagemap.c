@@ -110,11 +110,10 @@ static bool pagemap_grow_leaf(uintptr_t address) SA_REQUIRES(SA_RANK_PAGEMAP)
 
     if (!root->classes) {
         /* From the kernel and not from the arena: 8 MiB, of which a page is touched per 32 MiB. */
-        uint8_t *classes = sa_vm_map_reserved(SA_HOME_PAGES, "salloc:metadata");
+        uint8_t *classes = sa_vm_map_closed(SA_HOME_PAGES, "salloc:metadata");
 
         if (!classes)
             return false;
-        sa_vm_close(classes, SA_HOME_PAGES);
         sa_store_release(&root->classes, classes);
     }
     if (!node) {
@@ -155,6 +154,26 @@ bool sa_pagemap_grow(uintptr_t start, size_t bytes)
         ok = pagemap_grow_leaf(at);
     sa_lock_release(&pagemap_lock, SA_RANK_PAGEMAP);
     return ok;
+}
+
+SA_RARE void sa_pagemap_touch(uintptr_t start, size_t bytes)
+{
+    const size_t pages = 1ul << SA_MAP_LEAF_BITS;
+    const uintptr_t step = SA_PAGE_BYTES << SA_MAP_LEAF_BITS, end = start + bytes;
+
+    for (uintptr_t at = sa_align_down(start, step); at < end; at += step) {
+        struct sa_map_root *root = &sa_pagemap.root[at >> SA_HOME_SHIFT];
+        struct sa_map_node *node = sa_load_acquire(&root->node);
+        size_t page = at >> SA_PAGE_SHIFT & (SA_HOME_PAGES - 1);
+        struct sa_map_leaf *leaf = node ? sa_load_acquire(&node->leaf[page / pages]) : NULL;
+
+        if (!leaf)
+            continue;
+        sa_vm_populate(leaf, sizeof(*leaf));
+        sa_vm_populate(&root->classes[page], pages);
+        if (root->classes == sa_hot.home_any_class)
+            sa_vm_populate(&sa_hot.home_class[page], pages * sizeof(*sa_hot.home_class));
+    }
 }
 
 struct sa_span *sa_pagemap_find(uintptr_t address)

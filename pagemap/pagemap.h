@@ -60,6 +60,9 @@ extern struct sa_pagemap sa_pagemap;
  * space. Takes PAGEMAP. */
 bool sa_pagemap_grow(uintptr_t start, size_t bytes);
 
+/* Has the kernel back the entries for [start, start + bytes), as far as they exist. */
+void sa_pagemap_touch(uintptr_t start, size_t bytes);
+
 /* Makes the tables of the home window read-only until there are spans. Called before any grow; a
  * second call does nothing. */
 void sa_pagemap_close(void);

@@ -8,6 +8,7 @@
 #include "alloc/api/replaced.h"
 #include "alloc/base/attrs.h"
 #include "alloc/fork/fork_gate.h"
+#include "alloc/maintain/keep.h"
 #include "alloc/maintain/maintenance.h"
 #include "alloc/page_heap/page_heap.h"
 #include "stats/report.h"
@@ -117,24 +118,36 @@ SA_EXPORT int malloc_trim(size_t pad)
     return given != 0;
 }
 
-/* Ignores glibc's parameters, which do not apply to this allocator. Returns 1 (success) for the
- * known ones, because programs expect that, and 0 for others. */
+/* The greatest values that glibc takes. */
+#define MXFAST_MAX         (80 * sizeof(size_t) / 4)
+#define MMAP_THRESHOLD_MAX (32ul << 20)
+
+/*
+ * Sets how much free memory stays; see sa_limits_keep. glibc takes the values for unsigned, so that
+ * a threshold below 0 is never reached. Every other parameter of glibc says where in glibc's heap a
+ * block lies, and has no effect. Returns 1, as glibc does for unknown parameters, too; 0: the value
+ * is one that glibc refuses.
+ */
 SA_EXPORT int mallopt(int parameter, int value)
 {
-    (void)value;
+    int saved = errno;
+
     switch (parameter) {
-    case M_MXFAST:
     case M_TRIM_THRESHOLD:
-    case M_TOP_PAD:
-    case M_MMAP_THRESHOLD:
-    case M_MMAP_MAX:
-    case M_CHECK_ACTION:
-    case M_PERTURB:
-    case M_ARENA_TEST:
-    case M_ARENA_MAX:
+        sa_init();
+        sa_own_free(sa_own_malloc(1)); /* the thread's cache is there */
+        if (sa_fork_gate_enter()) {
+            sa_keep_set(value < 0 ? SIZE_MAX : (size_t)value);
+            sa_fork_gate_leave();
+        }
+        errno = saved;
         return 1;
+    case M_MXFAST:
+        return (size_t)value <= MXFAST_MAX;
+    case M_MMAP_THRESHOLD:
+        return (size_t)value <= MMAP_THRESHOLD_MAX;
     default:
-        return 0;
+        return 1;
     }
 }
 

@@ -104,6 +104,9 @@ size_t sa_cpu_cache_drain(int cpu);
 
 #define SA_CPU_CACHE_MAX (1ul << 30) /* bytes, for each CPU */
 
+/* Makes the cache of a CPU, and touches its memory. */
+void sa_cpu_cache_prepare(int cpu);
+
 /* The capacity limit of each CPU; takes effect as caches are drained and grow. */
 size_t sa_cpu_cache_limit(void);
 void sa_cpu_cache_set_limit(size_t bytes);

@@ -110,6 +110,14 @@ bool sa_cpu_cache_populate(int cpu)
     return c != NULL;
 }
 
+SA_RARE void sa_cpu_cache_prepare(int cpu)
+{
+    if (cpu < SA_SLABS && sa_cpu_cache_populate(cpu))
+        sa_vm_populate(
+            sa_cpu_caches[cpu],
+            sa_align_up(SA_SLAB_BEGIN + sa_size_classes.slab_words * 8ul, sa_vm.page_bytes));
+}
+
 /* Adds to a sum between the stores before and after, also on processors that reorder stores. */
 SA_NOINLINE void sa_cpu_count(uint64_t *sum, uint64_t more)
 {

@@ -17,6 +17,7 @@
 #include "alloc/os/clock.h"
 #include "alloc/os/thread.h"
 #include "alloc/os/vm.h"
+#include "alloc/page_heap/account/limits.h"
 #include "alloc/page_heap/account/peak.h"
 #include "alloc/page_heap/page_heap.h"
 #include "pagemap/pagemap.h"
@@ -98,7 +99,8 @@ static bool large_wants_guard(const struct sa_sampling_decision *decision)
 {
     return SA_UNLIKELY(sa_hardening.guards) ||
            (SA_UNLIKELY(decision->sampled) && sa_load_relaxed(&sa_large_guards) < guards_sampled &&
-            sa_fault_may_report() && sa_guard_policy_guard_large(sa_clock_coarse_ns()));
+            !sa_limits_keep_all() && sa_fault_may_report() &&
+            sa_guard_policy_guard_large(sa_clock_coarse_ns()));
 }
 
 /* Ends the sample of a block that stays in use. */
@@ -313,7 +315,7 @@ SA_RARE void *sa_large_move(struct sa_span *old, size_t size)
     struct sa_span *s;
     bool copied;
 
-    if (bytes < MOVE_MIN || size < bytes || size > PTRDIFF_MAX / 2)
+    if (bytes < MOVE_MIN || size < bytes || size > PTRDIFF_MAX / 2 || sa_limits_keep_all())
         return NULL;
     pages = large_pages_guarded(size + size / GROW_FRACTION, sa_hardening.guards);
     /* Only a copy can use a backed span. */

@@ -202,7 +202,7 @@ static void look(uint64_t now) SA_REQUIRES(SA_RANK_LIMIT)
     }
     follow.looked_ns = now;
     follow.looked_bytes = used;
-    if (sa_limits_own(SA_LIMIT_SOFT) != SA_NO_LIMIT) {
+    if (sa_limits_own(SA_LIMIT_SOFT) != SA_NO_LIMIT || sa_limits_keep_all()) {
         forget(now + NONE_NS);
         return;
     }

@@ -129,8 +129,9 @@ SA_LAYOUT_STATIC_ADDRESS("maintain_more", background);
 /* Whether much memory would stay if the program made no further call. */
 static bool maintain_much_would_stay(void)
 {
-    return sa_load_relaxed(&sa_page_heap_swings) ||
-           (sa_load_relaxed(&sa_footprint.idle) > WATCH_BYTES && !sa_single_threaded());
+    return (sa_load_relaxed(&sa_page_heap_swings) ||
+            (sa_load_relaxed(&sa_footprint.idle) > WATCH_BYTES && !sa_single_threaded())) &&
+           !sa_limits_keep_all();
 }
 
 /* Requests the thread as an idle watch, if there is reason. The time for it has come. */

@@ -28,6 +28,7 @@
 #include "alloc/os/scratch.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/account/heap_types.h"
+#include "alloc/page_heap/account/limits.h"
 #include "alloc/page_heap/account/peak.h"
 #include "pagemap/arena.h"
 #include "pagemap/pagemap.h"
@@ -227,6 +228,8 @@ SA_RARE SA_NOINLINE static void transfer_grow(struct sa_transfer *t, size_t need
     do
         room = sa_min(room ? ROOM_GROWS * room : ROOM_FIRST, capacity);
     while (room < need && room < capacity);
+    if (sa_limits_keep_all() && !mapped && !transfer_is_packed(room))
+        return; /* a mapping is page faults; what does not fit goes to the spans */
     if (!mapped)
         slots = transfer_place(room, capacity);
     if (!slots && !before) {

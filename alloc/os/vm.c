@@ -10,14 +10,11 @@
 #include "alloc/base/layout.h"
 #include "alloc/base/page.h"
 #include "alloc/os/filter.h"
-#include "alloc/os/scratch.h"
 #include "alloc/os/sys.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
 
@@ -123,13 +120,13 @@ static int map_flags(void)
 #define VM_ALIGNED(at) (!sa_vm.page_bytes || (uintptr_t)(at) % sa_vm.page_bytes == 0)
 
 /* Maps memory and counts it in *count. NULL: the kernel refused. */
-static void *map_counted(void *hint, size_t bytes, const char *name, uint64_t *count)
+static void *map_with(int access, void *hint, size_t bytes, const char *name, uint64_t *count)
 {
     void *p;
 
     SA_DCHECK(bytes && VM_ALIGNED(bytes) && VM_ALIGNED(hint));
     sa_vm_unmap_refused();
-    p = sa_sys_mmap(hint, bytes, PROT_READ | PROT_WRITE, map_flags());
+    p = sa_sys_mmap(hint, bytes, access, map_flags());
     if (!p) {
         sa_add_relaxed(&sa_vm.map_failures, 1);
         return NULL;
@@ -139,6 +136,11 @@ static void *map_counted(void *hint, size_t bytes, const char *name, uint64_t *c
     if (SA_UNLIKELY(sa_vm.names))
         sa_sys_name_mapping(p, bytes, name);
     return p;
+}
+
+static void *map_counted(void *hint, size_t bytes, const char *name, uint64_t *count)
+{
+    return map_with(PROT_READ | PROT_WRITE, hint, bytes, name, count);
 }
 
 void *sa_vm_map(void *hint, size_t bytes, const char *name)
@@ -212,149 +214,6 @@ SA_RARE void sa_vm_unmap_space(void *p, size_t bytes)
     unmap_counted(p, bytes, &sa_vm.space_bytes);
 }
 
-#define PAGEMAP         "/proc/self/pagemap"
-#define PAGEMAP_PRESENT (1ull << 63)
-#define PAGEMAP_ENTRIES 512 /* entries read at a time: those of a hugepage */
-
-/* Uses calls that the loader makes at start-up. Filters of launchers allow them, unlike mincore. */
-SA_RARE size_t sa_vm_resident(const void *p, size_t bytes)
-{
-    size_t at = (uintptr_t)p / sa_vm.page_bytes, pages = 0;
-    size_t end = sa_align_up((uintptr_t)p + bytes, sa_vm.page_bytes) / sa_vm.page_bytes;
-    uint64_t few[16], *block = sa_scratch_take(), *entry = block ? block : few;
-    size_t most = block ? PAGEMAP_ENTRIES : sizeof(few) / sizeof(*few);
-    int fd = sa_filtered() ? -1 : sa_sys_open(PAGEMAP, O_RDONLY, 0);
-
-    while (fd >= 0 && at < end) {
-        long got =
-            sa_sys_pread(fd, entry, sa_min(end - at, most) * sizeof(*entry), at * sizeof(*entry)) /
-            (long)sizeof(*entry);
-
-        if (got <= 0)
-            break;
-        for (long i = 0; i < got; i++)
-            pages += (entry[i] & PAGEMAP_PRESENT) != 0;
-        at += (size_t)got;
-    }
-    sa_scratch_give(block);
-    if (fd >= 0)
-        sa_sys_close(fd);
-    return at < end ? 0 : pages * sa_vm.page_bytes;
-}
-
-/* The kernel's interface (PAGEMAP_SCAN), which older headers do not have. */
-struct scan_range {
-    uint64_t start, end, categories;
-};
-
-struct scan {
-    uint64_t size, flags, start, end, walk_end, ranges, count, max;
-    uint64_t inverted, all_of, any_of, wanted; /* categories */
-};
-
-#define SCAN_REQUEST _IOWR('f', 16, struct scan)
-#define SCAN_PRESENT 8
-#define SCAN_HUGE    64
-#define SCAN_RANGES  64
-
-/* Parses the number at *text, and moves *text behind it. */
-static uintptr_t smaps_number(const char **text, unsigned base)
-{
-    uintptr_t n = 0;
-
-    for (;; (*text)++) {
-        char c = **text;
-        unsigned digit = c >= '0' && c <= '9'   ? (unsigned)(c - '0')
-                         : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10
-                                                : 99;
-
-        if (digit >= base)
-            return n;
-        n = n * base + digit;
-    }
-}
-
-/* Adds the numbers of a line to *sum. *inside: whether the mapping that the lines describe overlaps
- * the range; set by the first line of a mapping. */
-static void smaps_line(const char *line, uintptr_t start, uintptr_t end, bool *inside,
-                       struct sa_vm_coverage *sum)
-{
-    static const char resident[] = "Rss:", huge[] = "AnonHugePages:";
-    bool is_resident = strncmp(line, resident, sizeof(resident) - 1) == 0;
-    const char *at = line;
-    uintptr_t first = smaps_number(&at, 16);
-
-    if (at > line && *at == '-') {
-        at++;
-        *inside = first < end && smaps_number(&at, 16) > start;
-    } else if (*inside && (is_resident || strncmp(line, huge, sizeof(huge) - 1) == 0)) {
-        at = line + strcspn(line, "0123456789");
-        *(is_resident ? &sum->resident : &sum->huge) += smaps_number(&at, 10) << 10;
-    }
-}
-
-SA_RARE bool sa_vm_mappings_coverage(uintptr_t start, uintptr_t end, struct sa_vm_coverage *ret)
-{
-    char text[2048], line[64]; /* the beginning of a line is enough */
-    struct sa_vm_coverage sum = {0, 0};
-    int fd = sa_sys_open("/proc/self/smaps", O_RDONLY, 0);
-    bool inside = false;
-    size_t length = 0;
-    long n;
-
-    if (fd < 0)
-        return false;
-    while ((n = sa_sys_read(fd, text, sizeof(text))) > 0 || n == -EINTR) {
-        for (long i = 0; i < n; i++) {
-            if (text[i] != '\n') {
-                line[length] = text[i];
-                length += length + 1 < sizeof(line);
-                continue;
-            }
-            line[length] = '\0';
-            length = 0;
-            smaps_line(line, start, end, &inside, &sum);
-        }
-    }
-    sa_sys_close(fd);
-    if (n == 0)
-        *ret = sum;
-    return n == 0;
-}
-
-SA_RARE bool sa_vm_coverage(uintptr_t start, uintptr_t end, struct sa_vm_coverage *ret)
-{
-    struct scan_range found[SCAN_RANGES];
-    struct scan scan = {.size = sizeof(scan),
-                        .start = start,
-                        .end = end,
-                        .ranges = (uintptr_t)found,
-                        .count = SCAN_RANGES,
-                        .all_of = SCAN_PRESENT,
-                        .wanted = SCAN_PRESENT | SCAN_HUGE};
-    struct sa_vm_coverage sum = {0, 0};
-    int fd = sa_filtered() ? -1 : sa_sys_open(PAGEMAP, O_RDONLY, 0), n = 0;
-
-    if (fd < 0)
-        return false;
-    while (scan.start < end && (n = sa_sys_ioctl(fd, SCAN_REQUEST, &scan)) >= 0) {
-        for (int i = 0; i < n; i++) {
-            size_t bytes = found[i].end - found[i].start;
-
-            sum.resident += bytes;
-            sum.huge += found[i].categories & SCAN_HUGE ? bytes : 0;
-        }
-        if (scan.walk_end <= scan.start)
-            break;
-        scan.start = scan.walk_end;
-    }
-    sa_sys_close(fd);
-    if (scan.start < end)
-        return sa_vm_mappings_coverage(start, end, ret);
-    *ret = sum;
-    return true;
-}
-
 /* MADV_DONTNEED failed. The kernel returns EINVAL if the memory is locked, and since Linux 5.18 has
  * other advice for that. Returns whether the pages were released. */
 SA_COLD static bool release_refused(void *p, size_t bytes, int error)
@@ -416,6 +275,18 @@ void sa_vm_close(void *p, size_t bytes)
     sa_sys_madvise(p, bytes, MADV_DONTDUMP);
 }
 
+/* Inaccessible at first: where memory is locked, the kernel backs a mapping that is readable when
+ * it is made. */
+SA_RARE void *sa_vm_map_closed(size_t bytes, const char *name)
+{
+    int access = sa_filtered() ? PROT_READ | PROT_WRITE : PROT_NONE;
+    void *p = map_with(access, NULL, bytes, name, &sa_vm.reserved_bytes);
+
+    if (p)
+        sa_vm_close(p, bytes);
+    return p;
+}
+
 bool sa_vm_open(void *p, size_t bytes, const char *name)
 {
     if (!sa_sys_mmap(p, bytes, PROT_READ | PROT_WRITE, map_flags() | MAP_FIXED)) {
@@ -435,6 +306,17 @@ bool sa_vm_no_hugepages(void *p, size_t bytes)
 SA_RARE bool sa_vm_hugepages(void *p, size_t bytes)
 {
     return sa_sys_madvise(p, bytes, MADV_HUGEPAGE) == 0;
+}
+
+/* A compare-and-swap of a byte by itself writes to the page and changes nothing. */
+SA_RARE void sa_vm_populate(void *p, size_t bytes)
+{
+    for (unsigned char *at = p; at < (unsigned char *)p + bytes; at += sa_vm.page_bytes) {
+        unsigned char value = sa_load_relaxed(at);
+
+        while (!sa_cas_relaxed(at, &value, value))
+            continue;
+    }
 }
 
 SA_RARE void sa_vm_touch(void *p)

@@ -119,6 +119,7 @@ bool sa_vm_protect(void *p, size_t bytes, bool accessible);
  * and nothing has changed.
  */
 void sa_vm_close(void *p, size_t bytes);
+void *sa_vm_map_closed(size_t bytes, const char *name); /* as sa_vm_map_reserved, closed */
 bool sa_vm_open(void *p, size_t bytes, const char *name);
 
 /*
@@ -128,6 +129,10 @@ bool sa_vm_open(void *p, size_t bytes, const char *name);
  */
 bool sa_vm_no_hugepages(void *p, size_t bytes);
 bool sa_vm_hugepages(void *p, size_t bytes);
+
+/* Has the kernel back all pages of a writable range. Their content stays, also if other threads
+ * write to them. */
+void sa_vm_populate(void *p, size_t bytes);
 
 /* Writes a 0 to p, so that the kernel backs its page, or hugepage, now. No other thread uses p. */
 void sa_vm_touch(void *p);

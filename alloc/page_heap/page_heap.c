@@ -6,6 +6,7 @@
 #include "alloc/base/bits.h"
 #include "alloc/base/layout.h"
 #include "alloc/os/vm.h"
+#include "alloc/page_heap/account/limits.h"
 #include "alloc/page_heap/huge/huge_heap.h"
 #include "alloc/page_heap/plain/span_heap.h"
 
@@ -122,14 +123,21 @@ bool sa_page_heap_step(struct sa_page_heap *h)
 
 uint64_t sa_page_heap_collapse(struct sa_page_heap *h, uint64_t max_ns)
 {
-    return h->huge && sa_huge_heap_collapse_due(h->huge) ? sa_huge_heap_collapse(h->huge, max_ns)
-                                                         : 0;
+    return h->huge && !sa_limits_keep_all() && sa_huge_heap_collapse_due(h->huge)
+               ? sa_huge_heap_collapse(h->huge, max_ns)
+               : 0;
 }
 
 /* Free spans of a plain heap are in the radix map, where the caller has looked before. */
 SA_RARE bool sa_page_heap_is_free(struct sa_page_heap *h, uintptr_t address)
 {
     return h->huge && sa_huge_heap_is_free(h->huge, address);
+}
+
+SA_RARE void sa_page_heap_prepare(struct sa_page_heap *h)
+{
+    if (h->huge)
+        sa_huge_heap_prepare(h->huge);
 }
 
 SA_RARE void sa_page_heap_set_skip(struct sa_page_heap *h, enum sa_skip which, uint64_t seconds)

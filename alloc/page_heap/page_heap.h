@@ -122,6 +122,10 @@ bool sa_page_heap_is_free(struct sa_page_heap *heap, uintptr_t address);
 void sa_page_heap_set_skip(struct sa_page_heap *heap, enum sa_skip which, uint64_t seconds);
 uint64_t sa_page_heap_skip(struct sa_page_heap *heap, enum sa_skip which);
 
+/* Touches the records of a heap that keeps all memory (sa_limits_keep_all), for all that its pages
+ * may become. From then on, they are touched when the heap grows. */
+void sa_page_heap_prepare(struct sa_page_heap *heap);
+
 /* To be called before the heap's first span. */
 void sa_page_heap_set_hugepages(struct sa_page_heap *heap, enum sa_hugepages choice);
 

@@ -12,6 +12,7 @@
 #include "alloc/os/lock.h"
 #include "alloc/os/scratch.h"
 #include "alloc/os/vm.h"
+#include "alloc/page_heap/account/limits.h"
 #include "alloc/page_heap/page_heap.h"
 
 /*
@@ -120,7 +121,7 @@ SA_RARE bool sa_sample_quarantine_paused(void)
 {
     uint64_t end = sa_load_relaxed(&quarantine.pause_end);
 
-    return SA_UNLIKELY(end != 0) && sa_clock_coarse_ns() < end;
+    return (SA_UNLIKELY(end != 0) && sa_clock_coarse_ns() < end) || sa_limits_keep_all();
 }
 
 bool sa_sample_quarantine_wants(size_t bytes)

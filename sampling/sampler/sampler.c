@@ -18,6 +18,7 @@
 #include "alloc/os/scratch.h"
 #include "alloc/os/sys.h"
 #include "alloc/os/thread.h"
+#include "alloc/page_heap/account/limits.h"
 #include "alloc/page_heap/page_heap.h"
 #include "sampling/estimate/random_variates.h"
 #include "sampling/guard/fault_handler.h"
@@ -102,6 +103,12 @@ void sa_sampler_try_large(size_t bytes, struct sa_sampling_decision *ret)
     ret->now_ns = 0;
 }
 
+/* Whether a sampled block may be guarded, and kept inaccessible when it is freed. */
+static bool sampler_may_guard(void)
+{
+    return sa_fault_may_report() && !sa_limits_keep_all();
+}
+
 /* Captures the stack that called the allocator, and enters it in the table. Without scratch memory
  * it is the unknown stack. Requires sa_thread.sampling. */
 static struct sa_stack *sampler_stack(void)
@@ -147,7 +154,7 @@ static bool sampler_record(const struct sa_sampling_decision *decision, struct s
     s->address = sa_guarded_span(span) ? sa_guarded_start(span) : span->start;
     s->guarded = (int8_t)status;
     s->selected = selected;
-    s->quarantine = selected || (span->heap == SA_HEAP_SAMPLED && sa_fault_may_report() &&
+    s->quarantine = selected || (span->heap == SA_HEAP_SAMPLED && sampler_may_guard() &&
                                  sa_guard_policy_quarantine(allocated, now));
     s->time_ns = s->quarantine ? sa_clock_ns() : now;
     sa_store_relaxed(&span->sample, s);
@@ -246,7 +253,7 @@ void *sa_sampler_take(struct sa_sampling_decision *decision, unsigned cls, void 
     stack = sampler_stack();
     now = sa_sampling_now(decision);
     status =
-        sa_fault_may_report() ? sa_guard_policy_make(stack, bytes, now) : SALLOC_GUARDED_DISABLED;
+        sampler_may_guard() ? sa_guard_policy_make(stack, bytes, now) : SALLOC_GUARDED_DISABLED;
     selected = status == SALLOC_GUARDED_REQUESTED;
     span = sampler_page(bytes, requested, align, cls, stack, &status);
     if (span) {
@@ -277,8 +284,8 @@ void sa_sampler_take_large(const struct sa_sampling_decision *decision, struct s
         return;
     stack = sampler_stack();
     now = sa_clock_coarse_ns();
-    status = sa_fault_may_report() ? sa_guard_policy_make(stack, decision->bytes, now)
-                                   : SALLOC_GUARDED_DISABLED;
+    status = sampler_may_guard() ? sa_guard_policy_make(stack, decision->bytes, now)
+                                 : SALLOC_GUARDED_DISABLED;
     selected = status == SALLOC_GUARDED_REQUESTED;
     if (selected)
         status = SALLOC_GUARDED_LARGER_THAN_ONE_PAGE;

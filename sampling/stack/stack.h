@@ -84,6 +84,9 @@ void sa_stack_stats(struct sa_stack_stats *ret);
  * STACKS. */
 void sa_stack_table_limit(size_t bytes);
 
+/* Maps the table and the memory for the first stacks, and touches both. */
+void sa_stack_table_prepare(void);
+
 /* Checks every bucket, slot and ring of the table, and ends the program if an invariant of
  * stack_table.c does not hold. Maintenance calls it in debug builds. Takes STACKS. */
 void sa_stack_table_validate(void);

@@ -37,10 +37,11 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define CHUNK_MIN    ((size_t)64 << 10) /* bytes mapped first; each mapping doubles the next */
-#define CHUNK_MAX    ((size_t)1 << 20)  /* bytes of the largest mapping */
-#define DEFAULT_MAX  ((size_t)32 << 20) /* limit of mapped bytes */
-#define CLOCK_BLOCKS 16 /* blocks that the clock passes before it takes any idle stack */
+#define CHUNK_MIN      ((size_t)64 << 10)  /* bytes mapped first; each mapping doubles the next */
+#define CHUNK_PREPARED ((size_t)256 << 10) /* the same for a program that wants no page faults */
+#define CHUNK_MAX      ((size_t)1 << 20)   /* bytes of the largest mapping */
+#define DEFAULT_MAX    ((size_t)32 << 20)  /* limit of mapped bytes */
+#define CLOCK_BLOCKS   16 /* blocks that the clock passes before it takes any idle stack */
 
 static struct stack_table table = {.used = STACK_BUCKETS_MIN,
                                    .half = STACK_BUCKETS_MIN,
@@ -212,24 +213,29 @@ SA_RARE static struct sa_stack *replace_idle(unsigned size) SA_REQUIRES(SA_RANK_
     return stack_in_slot(b, sa_lowest_bit(old));
 }
 
-/* Returns an uncut block of the last mapping, or of a new one. NULL: the limit is reached, or the
- * kernel has no memory. */
+/* Maps memory for blocks. False: the limit is reached, or the kernel has no memory. */
+static bool map_blocks(void) SA_REQUIRES(SA_RANK_STACKS)
+{
+    size_t room = table.stats.limit_bytes - sa_min(table.stats.bytes, table.stats.limit_bytes);
+    size_t bytes = sa_align_down(sa_min(table.chunk, room), sa_max(sa_vm.page_bytes, 4096));
+    void *p = bytes ? sa_vm_map(NULL, bytes, "salloc:stacks") : NULL;
+
+    if (!p)
+        return false;
+    table.stats.bytes += bytes;
+    table.chunk = sa_min(2 * table.chunk, CHUNK_MAX);
+    table.next = (uintptr_t)p;
+    table.end = table.next + bytes;
+    return true;
+}
+
+/* Returns an uncut block of the last mapping, or of a new one. NULL: there is no memory. */
 static struct stack_block *new_block(void) SA_REQUIRES(SA_RANK_STACKS)
 {
     struct stack_block *b;
 
-    if (table.next == table.end) {
-        size_t room = table.stats.limit_bytes - sa_min(table.stats.bytes, table.stats.limit_bytes);
-        size_t bytes = sa_align_down(sa_min(table.chunk, room), sa_max(sa_vm.page_bytes, 4096));
-        void *p = bytes ? sa_vm_map(NULL, bytes, "salloc:stacks") : NULL;
-
-        if (!p)
-            return NULL;
-        table.stats.bytes += bytes;
-        table.chunk = sa_min(2 * table.chunk, CHUNK_MAX);
-        table.next = (uintptr_t)p;
-        table.end = table.next + bytes;
-    }
+    if (table.next == table.end && !map_blocks())
+        return NULL;
     SA_DCHECK(table.next + STACK_BLOCK_BYTES <= table.end);
     b = (struct stack_block *)table.next;
     table.next += STACK_BLOCK_BYTES;
@@ -394,6 +400,18 @@ struct sa_stack *sa_stack_intern(const uintptr_t *pc, unsigned depth)
     }
     sa_lock_release(&table.lock, SA_RANK_STACKS);
     return s ? s : &sa_stack_unknown;
+}
+
+SA_RARE void sa_stack_table_prepare(void)
+{
+    sa_lock_acquire(&table.lock, SA_RANK_STACKS);
+    if (start()) {
+        sa_vm_populate(table.buckets, STACK_BUCKETS_MAX * sizeof(*table.buckets));
+        table.chunk = sa_max(table.chunk, CHUNK_PREPARED);
+        if (table.next != table.end || map_blocks())
+            sa_vm_populate((void *)table.next, table.end - table.next);
+    }
+    sa_lock_release(&table.lock, SA_RANK_STACKS);
 }
 
 SA_RARE void sa_stack_ref_locked(struct sa_stack *stack)

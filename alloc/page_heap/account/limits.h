@@ -59,6 +59,7 @@ struct sa_limits {
      * bytes released. Written by the front end. */
     uint64_t hits[SA_LIMITS], shrinks[SA_LIMITS], released_bytes[SA_LIMITS];
     uint64_t soft_calls; /* times that the program was told */
+    size_t keep;         /* pages; see sa_limits_keep */
 };
 
 extern struct sa_limits sa_limits;
@@ -80,6 +81,23 @@ SA_INLINE void sa_limits_set_group(size_t bytes)
 {
     sa_store_relaxed(&sa_limits.group_bytes, bytes);
     sa_limits_set_active(SA_LIMITS_GROUP, bytes != SA_NO_LIMIT);
+}
+
+/*
+ * Free pages that the ordinary heap does not release by itself, but at a request or beyond a limit.
+ * SA_KEEP_ALL: nothing that was touched is released by any part of the allocator, and no freed
+ * block is made inaccessible. The pages of a program that has prepared its heap stay as they are.
+ */
+#define SA_KEEP_ALL SIZE_MAX
+
+SA_INLINE size_t sa_limits_keep(void)
+{
+    return sa_load_relaxed(&sa_limits.keep);
+}
+
+SA_INLINE bool sa_limits_keep_all(void)
+{
+    return SA_UNLIKELY(sa_limits_keep() == SA_KEEP_ALL);
 }
 
 /* Called when the footprint has reached `watch`. */

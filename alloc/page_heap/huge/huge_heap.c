@@ -265,7 +265,7 @@ static struct sa_span *heap_alloc(struct sa_huge_heap *h, size_t pages, size_t a
 
     *ret_over = 0;
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
-    h->to_be_zero = use == SA_PAGES_ZERO;
+    h->to_be_zero = use == SA_PAGES_ZERO && !sa_limits_keep_all();
     s = h->recent;
     if (s && recent_serves(h, s, pages, align, dense)) {
         h->recent = NULL;

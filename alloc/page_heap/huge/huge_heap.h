@@ -36,6 +36,7 @@ struct sa_span *sa_huge_heap_split(struct sa_huge_heap *h, struct sa_span *span,
 bool sa_huge_heap_join(struct sa_huge_heap *h, struct sa_span *span, struct sa_span *next)
     SA_EXCLUDES(SA_RANK_PAGE_HEAP);
 
+void sa_huge_heap_prepare(struct sa_huge_heap *h) SA_EXCLUDES(SA_RANK_PAGE_HEAP);
 size_t sa_huge_heap_release(struct sa_huge_heap *h, size_t bytes) SA_EXCLUDES(SA_RANK_PAGE_HEAP);
 void sa_huge_heap_unmap(struct sa_huge_heap *h, size_t bytes) SA_EXCLUDES(SA_RANK_PAGE_HEAP);
 bool sa_huge_heap_tick(struct sa_huge_heap *h, uint64_t now_ns) SA_EXCLUDES(SA_RANK_PAGE_HEAP);

@@ -293,13 +293,13 @@ static void heap_set_time(struct sa_huge_heap *h, uint64_t now_ns) SA_REQUIRES(S
  * low-water marks begin anew. */
 static void heap_make_due(struct sa_huge_heap *h, double part) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
-    size_t keep = HEAP_KEEP;
+    size_t keep = sa_max(HEAP_KEEP, sa_limits_keep());
 
     heap_idle(h, h->due);
     h->cache.low_water = h->cache.map.hugepages;
     h->region_low_water = sa_huge_regions_backed(h->regions);
     h->filler.low_water = sa_huge_filler_backed(&h->filler);
-    /* HEAP_KEEP pages stay, in the filler if it has as many. */
+    /* These pages stay, in the filler if it has as many. */
     for (int i = SA_IDLE_FILLER; i >= 0; i--) {
         size_t kept = sa_min(keep, h->due[i]);
 
@@ -364,6 +364,8 @@ SA_RARE static void heap_release_due(struct sa_huge_heap *h, size_t pages)
     size_t idle[SA_IDLE_KINDS];
 
     heap_idle(h, idle);
+    if (sa_limits_keep_all())
+        pages = 0;
     for (int i = 0; i < SA_IDLE_KINDS && pages; i++) {
         size_t want = sa_min(sa_min(h->due[i], idle[i]), pages), done = release_idle(h, i, want);
 
@@ -387,7 +389,7 @@ SA_RARE bool sa_huge_heap_step(struct sa_huge_heap *h)
 bool sa_huge_heap_tick(struct sa_huge_heap *h, uint64_t now_ns)
 {
     uint64_t elapsed;
-    size_t left;
+    size_t left, keep = sa_max(HEAP_KEEP, sa_limits_keep());
 
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
     sa_huge_heap_flush(h);
@@ -412,7 +414,14 @@ bool sa_huge_heap_tick(struct sa_huge_heap *h, uint64_t now_ns)
     /* After a failed mapping, others (stacks, files) need address space, too. */
     if (SA_UNLIKELY(sa_load_relaxed(&sa_vm.map_failures)))
         heap_unmap(h, SIZE_MAX);
-    return left > HEAP_KEEP + HEAP_KEEP / 4;
+    return left > keep && left - keep > keep / 4;
+}
+
+SA_RARE void sa_huge_heap_prepare(struct sa_huge_heap *h)
+{
+    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    sa_huge_heap_touch_records(h, h->first, h->end - h->first);
+    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
 }
 
 SA_RARE void sa_huge_heap_set_skip(struct sa_huge_heap *h, enum sa_skip which, uint64_t seconds)

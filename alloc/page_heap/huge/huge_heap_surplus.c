@@ -145,7 +145,8 @@ SA_RARE static size_t heap_told_next(const struct sa_huge_heap *h) SA_REQUIRES(S
 SA_RARE void sa_huge_heap_note_fall(struct sa_huge_heap *h)
 {
     bool falls = sa_load_relaxed(&sa_page_heap_fall) != SA_FALL_NONE;
-    size_t lost = h->all_falls <= FALLS + 1 ? (falls ? 2 : 1) * heap_lost(h) : 0;
+    size_t lost =
+        h->all_falls <= FALLS + 1 && !sa_limits_keep_all() ? (falls ? 2 : 1) * heap_lost(h) : 0;
     bool fell = lost >= LARGE_FALL && lost >= h->in_use_pages;
 
     if (SA_LIKELY(fell ? falls && sa_max(h->in_use_pages, SPARE_PAGES / 2) > heap_told_next(h)
@@ -196,6 +197,7 @@ SA_RARE size_t sa_huge_heap_surplus(struct sa_huge_heap *h)
         return 0;
     cached = sa_huge_cache_surplus(&h->cache) * SA_HUGE_PAGES;
     surplus = sa_max(cached, backed > keep ? backed - keep : 0);
+    surplus = sa_min(surplus, backed - sa_min(backed, sa_limits_keep()));
     surplus = surplus ? sa_min(surplus, backed - heap_held_back(h)) : 0;
     return sa_limits_active() ? sa_max(surplus, sa_huge_heap_limit_surplus(h)) : surplus;
 }

@@ -9,6 +9,7 @@
 #include "alloc/base/fatal.h"
 #include "alloc/os/scratch.h"
 #include "alloc/os/vm.h"
+#include "alloc/page_heap/account/limits.h"
 #include "alloc/page_heap/huge/coalesce.h"
 #include "alloc/page_heap/huge/huge_heap_internal.h"
 #include "alloc/page_heap/huge/huge_limits.h"
@@ -21,6 +22,12 @@
 #define GROW_MAX      8  /* hugepages mapped ahead, at most */
 #define GROW_FRACTION 32 /* 1/32 of the mapped hugepages is mapped ahead */
 #define NODES_AHEAD   16
+
+/* Bytes of records while all memory is kept: for each hugepage, one span with 512 objects a page;
+ * and what does not grow with the heap, as nodes of the radix map. */
+#define RECORDS_HUGEPAGE                                                                           \
+    (SA_HUGE_PAGES * (sizeof(struct sa_span) + 512 / 8) + sizeof(struct sa_huge_tracker))
+#define RECORDS_FIRST (512ul << 10)
 
 /* The first TRACKERS_SINGLE trackers get memory one by one, later ones TRACKERS_TOGETHER at a time:
  * about 4 KiB. */
@@ -74,6 +81,12 @@ void sa_huge_heap_track(struct sa_huge_heap *h, struct sa_huge_tracker *t, size_
     SA_DCHECK(h->nodes.unused_count >= h->items); /* H4 */
 }
 
+SA_RARE void sa_huge_heap_touch_records(struct sa_huge_heap *h, size_t start, size_t n)
+{
+    sa_pagemap_touch(start << SA_HUGE_SHIFT, n * SA_HUGE_BYTES);
+    sa_arena_reserve(RECORDS_FIRST + h->mapped * RECORDS_HUGEPAGE);
+}
+
 size_t sa_huge_heap_grow(struct sa_huge_heap *h, size_t n, size_t align)
 {
     size_t want = sa_max(n, sa_min(h->mapped / GROW_FRACTION, GROW_MAX)), start;
@@ -95,6 +108,8 @@ size_t sa_huge_heap_grow(struct sa_huge_heap *h, size_t n, size_t align)
     h->end = sa_max(h->end, start + want);
     h->mapped += want;
     h->stats.grown++;
+    if (sa_limits_keep_all())
+        sa_huge_heap_touch_records(h, start, want);
     sa_huge_map_insert(&h->released, &h->nodes, start, want, h->now_ns);
     return start;
 }
@@ -195,7 +210,7 @@ SA_RARE void sa_huge_heap_evict(struct sa_huge_heap *h, struct sa_huge_tracker *
         h->last_empty = NULL;
     sa_huge_filler_remove(&h->filler, t);
     sa_hugepage_map_set(&h->owners, hugepage, 0);
-    if (t->subreleased && t->unbacked_pages < SA_HUGE_PAGES) {
+    if (t->subreleased && t->unbacked_pages < SA_HUGE_PAGES && !sa_limits_keep_all()) {
         /* Partly unbacked, it would not serve as a hugepage: all of it is released. */
         sa_huge_cache_unuse(&h->cache, 1);
         *moving = (struct sa_huge_moving){.hugepage = hugepage, .n = 1};

@@ -34,6 +34,10 @@ size_t sa_huge_heap_take(struct sa_huge_heap *h, size_t pages, size_t align, enu
 size_t sa_huge_heap_take_released(struct sa_huge_heap *h, size_t n, size_t align)
     SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
+/* Touches the records of n hugepages that were mapped, whatever the hugepages become. */
+void sa_huge_heap_touch_records(struct sa_huge_heap *h, size_t start, size_t n)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP);
+
 /* Maps at least n more, as unbacked ranges. Returns the first of them, or SA_HUGE_NONE. */
 size_t sa_huge_heap_grow(struct sa_huge_heap *h, size_t n, size_t align)
     SA_REQUIRES(SA_RANK_PAGE_HEAP);

@@ -346,7 +346,8 @@ static size_t heap_surplus(const struct sa_span_heap *h) SA_REQUIRES(SA_RANK_PAG
 {
     size_t keep = sa_max(HEAP_EXCESS, h->in_use_pages / 4);
 
-    return h->refused || h->backed.pages <= keep ? 0 : h->backed.pages - keep;
+    return h->refused || h->backed.pages <= keep || sa_limits_keep_all() ? 0
+                                                                         : h->backed.pages - keep;
 }
 
 void sa_span_heap_free(struct sa_span_heap *h, struct sa_span *s, bool zero)

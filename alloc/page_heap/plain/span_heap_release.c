@@ -9,6 +9,7 @@
 #include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
 #include "alloc/os/vm.h"
+#include "alloc/page_heap/account/limits.h"
 #include "pagemap/pagemap.h"
 
 #include <string.h>
@@ -118,7 +119,7 @@ bool sa_span_heap_tick(struct sa_span_heap *h, uint64_t now_ns)
     SA_VALIDATE(sa_span_heap_validate(h));
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
     idle = (size_t)((double)idle * ((double)elapsed / (double)SA_RELEASE_NS));
-    if (idle)
+    if (idle && !sa_limits_keep_all())
         sa_span_heap_release(h, idle << SA_PAGE_SHIFT);
     /* After a failed mapping, address space is limited, and others need it too (stacks of threads,
      * files): the tick unmaps long released runs. Otherwise the heap keeps them, which costs
@@ -126,7 +127,7 @@ bool sa_span_heap_tick(struct sa_span_heap *h, uint64_t now_ns)
     if (SA_UNLIKELY(sa_load_relaxed(&sa_vm.map_failures)))
         heap_unmap(h, HEAP_UNMAP_MIN, SIZE_MAX);
     left = sa_load_relaxed(&h->backed.pages);
-    return left > HEAP_KEEP + HEAP_KEEP / 4;
+    return left > HEAP_KEEP + HEAP_KEEP / 4 && !sa_limits_keep_all();
 }
 
 SA_RARE void sa_span_heap_stats(struct sa_span_heap *h, struct sa_page_heap_stats *ret)
