@@ -64,12 +64,14 @@ static SA_START_CODE const char *rseq_unusable(bool allow)
     return NULL;
 }
 
+struct sa_sys_cpus sa_rseq_process_cpus;
+
 SA_START_CODE void sa_rseq_init(bool allow)
 {
     if (sa_rseq.asked)
         return;
     sa_rseq.asked = true;
-    sa_rseq.cpus = allow ? sa_sys_cpu_numbers() : 0;
+    sa_rseq.cpus = allow ? sa_sys_cpu_numbers(&sa_rseq_process_cpus) : 0;
     sa_rseq.reason = rseq_unusable(allow);
     sa_rseq.per_cpu = sa_rseq.reason == NULL;
     sa_rseq.offset = sa_rseq.per_cpu

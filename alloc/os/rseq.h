@@ -9,8 +9,14 @@
 #ifndef SA_OS_RSEQ_H
 #define SA_OS_RSEQ_H
 
+#include "alloc/os/sys.h"
+
 #include <stdbool.h>
 #include <stdint.h>
+
+/* The CPUs that the process was allowed to use when the library was loaded; none: not known. Const
+ * after init. */
+extern struct sa_sys_cpus sa_rseq_process_cpus;
 
 struct sa_rseq {
     bool per_cpu;       /* const after init; false: every thread has a slab */

@@ -145,7 +145,7 @@ SA_RARE void sa_sys_name_mapping(void *p, size_t bytes, const char *name)
         sa_store_relaxed(&no_names, true);
 }
 
-unsigned sa_sys_cpu_numbers(void)
+unsigned sa_sys_cpu_numbers(struct sa_sys_cpus *ret)
 {
     unsigned char mask[2048]; /* room for twice the CPUs of the largest kernel configuration */
     /*
@@ -155,7 +155,10 @@ unsigned sa_sys_cpu_numbers(void)
      */
     int bytes = sa_sys_affinity(mask, sizeof(mask));
 
-    return bytes > 0 ? (unsigned)bytes * 8 : UINT_MAX;
+    if (bytes <= 0)
+        return UINT_MAX;
+    memcpy(ret->bits, mask, sa_min((size_t)bytes, sizeof(ret->bits)));
+    return (unsigned)bytes * 8;
 }
 
 SA_RARE int sa_sys_affinity(void *ret, size_t bytes)

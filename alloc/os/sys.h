@@ -41,8 +41,12 @@ int sa_sys_membarrier(int command, unsigned flags, int cpu);
 /* Does nothing behind a filter. */
 void sa_sys_name_mapping(void *p, size_t bytes, const char *name);
 
-/* Returns a number above every CPU number that the kernel can report; UINT_MAX: not known. */
-unsigned sa_sys_cpu_numbers(void);
+/* Returns a number above every CPU number that the kernel can report; UINT_MAX: not known. *ret:
+ * the CPUs that this thread may run on, of the first 1024; none: not known. */
+struct sa_sys_cpus {
+    unsigned char bits[128];
+};
+unsigned sa_sys_cpu_numbers(struct sa_sys_cpus *ret);
 
 /* Sets bit i of ret for each CPU i < 8 * bytes that this thread may run on. Returns the bytes
  * written, or -errno. */
