@@ -275,12 +275,20 @@ void sa_vm_close(void *p, size_t bytes)
     sa_sys_madvise(p, bytes, MADV_DONTDUMP);
 }
 
-/* Inaccessible at first: where memory is locked, the kernel backs a mapping that is readable when
- * it is made. */
+/* Where memory is locked, the kernel backs a mapping that is accessible when it is made. */
+SA_RARE static void *map_untouched(void *hint, size_t bytes, const char *name, uint64_t *count)
+{
+    return map_with(sa_filtered() ? PROT_READ | PROT_WRITE : PROT_NONE, hint, bytes, name, count);
+}
+
+SA_RARE void *sa_vm_map_hidden(void *hint, size_t bytes, const char *name)
+{
+    return map_untouched(hint, bytes, name, &sa_vm.used_bytes);
+}
+
 SA_RARE void *sa_vm_map_closed(size_t bytes, const char *name)
 {
-    int access = sa_filtered() ? PROT_READ | PROT_WRITE : PROT_NONE;
-    void *p = map_with(access, NULL, bytes, name, &sa_vm.reserved_bytes);
+    void *p = map_untouched(NULL, bytes, name, &sa_vm.reserved_bytes);
 
     if (p)
         sa_vm_close(p, bytes);

@@ -7,6 +7,9 @@
 #ifndef SA_OS_VM_H
 #define SA_OS_VM_H
 
+#include "alloc/base/atomic.h"
+#include "alloc/base/attrs.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -30,6 +33,12 @@ struct sa_vm {
 
 extern struct sa_vm sa_vm;
 
+/* Whether memory is known to be locked. */
+SA_INLINE bool sa_vm_is_locked(void)
+{
+    return sa_load_relaxed(&sa_vm.locked) || sa_load_relaxed(&sa_vm.keeps_locked);
+}
+
 /* Reads the seed. sa_vm_init calls it. */
 void sa_vm_init_seed(void);
 
@@ -47,6 +56,10 @@ void sa_vm_secret(uint64_t *ret, unsigned count);
 /* Maps zeroed, readable and writable memory near the hint, or anywhere. NULL: the kernel refused.
  * name: in /proc/PID/maps, if names are on. */
 void *sa_vm_map(void *hint, size_t bytes, const char *name);
+
+/* As sa_vm_map, for a range that the caller then makes inaccessible: it takes no memory before it
+ * is accessible again, also in a process that locks its memory. */
+void *sa_vm_map_hidden(void *hint, size_t bytes, const char *name);
 
 /* Unmaps memory. The kernel may refuse, because unmapping the middle of a mapping makes one more:
  * then later calls try again, of this function, of those that map, and of sa_vm_unmap_refused. */

@@ -91,7 +91,7 @@ static char *pool_map(size_t bytes)
 
     for (int i = 0; i < TRIES; i++) {
         uintptr_t hint = half + sa_rng_next(&guarded.rng) % (SA_HOME_BYTES / 4);
-        char *p = sa_vm_map((void *)sa_align_down(hint, 1ul << 21), bytes, "salloc:guarded");
+        char *p = sa_vm_map_hidden((void *)sa_align_down(hint, 1ul << 21), bytes, "salloc:guarded");
 
         if (!p)
             return NULL;

@@ -411,8 +411,9 @@ bool sa_huge_heap_tick(struct sa_huge_heap *h, uint64_t now_ns)
         left += sa_huge_filler_backed(&h->filler);
     SA_VALIDATE(sa_huge_heap_validate(h));
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
-    /* After a failed mapping, others (stacks, files) need address space, too. */
-    if (SA_UNLIKELY(sa_load_relaxed(&sa_vm.map_failures)))
+    /* After a failed mapping, others (stacks, files) need address space, too. Locked, all that is
+     * mapped is in memory. */
+    if (SA_UNLIKELY(sa_load_relaxed(&sa_vm.map_failures) || sa_vm_is_locked()))
         heap_unmap(h, SIZE_MAX);
     return left > keep && left - keep > keep / 4;
 }

@@ -89,7 +89,9 @@ SA_RARE void sa_huge_heap_touch_records(struct sa_huge_heap *h, size_t start, si
 
 size_t sa_huge_heap_grow(struct sa_huge_heap *h, size_t n, size_t align)
 {
-    size_t want = sa_max(n, sa_min(h->mapped / GROW_FRACTION, GROW_MAX)), start;
+    /* Where memory is locked, the kernel backs what is mapped. */
+    size_t ahead = sa_vm_is_locked() ? 0 : sa_min(h->mapped / GROW_FRACTION, GROW_MAX);
+    size_t want = sa_max(n, ahead), start;
     void *p = sa_heap_space_map(&h->space, want * SA_HUGE_BYTES, align * SA_HUGE_BYTES);
 
     if (!p && want > n) {
