@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * madvise and mprotect, exported to note when a program changes the pages of a large block: advice
- * that applies to children of fork or to dumps, and access other than reading and writing. The page
- * heap maps such a block afresh when it is freed, as after mremap. The system call that the program
- * asked for is made unchanged.
+ * madvise, mprotect, pkey_mprotect, mlock, mlock2 and mbind, exported to note when a program marks
+ * the pages of a large block: advice that stays, access other than reading and writing, keys, locks
+ * and memory policies. The page heap maps such a block afresh when it is freed, as after mremap, so
+ * that no mark outlives its block. The system call that the program asked for is made unchanged.
  *
  * mmap is not exported. A mapping over a block is rare, and libraries that are preloaded to observe
  * mmap would no longer be called.
@@ -58,9 +58,27 @@ static long result(long r)
     return -1;
 }
 
+/* Whether advice stays with the pages, rather than doing something to them once. */
+static bool is_mark(int advice)
+{
+    switch (advice) {
+    case MADV_RANDOM:
+    case MADV_SEQUENTIAL:
+    case MADV_DONTFORK:
+    case MADV_WIPEONFORK:
+    case MADV_DONTDUMP:
+    case MADV_MERGEABLE:
+    case MADV_HUGEPAGE:
+    case MADV_NOHUGEPAGE:
+        return true;
+    default:
+        return false;
+    }
+}
+
 SA_EXPORT int madvise(void *p, size_t bytes, int advice)
 {
-    if (advice == MADV_DONTFORK || advice == MADV_WIPEONFORK || advice == MADV_DONTDUMP)
+    if (is_mark(advice))
         note(p, bytes);
     return (int)result(sa_syscall(SYS_madvise, p, bytes, advice));
 }
@@ -70,6 +88,37 @@ SA_EXPORT int mprotect(void *p, size_t bytes, int access)
     if (access != (PROT_READ | PROT_WRITE))
         note(p, bytes);
     return (int)result(sa_syscall(SYS_mprotect, p, bytes, access));
+}
+
+SA_EXPORT int pkey_mprotect(void *p, size_t bytes, int access, int key)
+{
+    note(p, bytes);
+    return (int)result(key == -1 ? sa_syscall(SYS_mprotect, p, bytes, access)
+                                 : sa_syscall(SYS_pkey_mprotect, p, bytes, access, key));
+}
+
+SA_EXPORT int mlock(const void *p, size_t bytes)
+{
+    note(p, bytes);
+    return (int)result(sa_syscall(SYS_mlock, p, bytes));
+}
+
+SA_EXPORT int mlock2(const void *p, size_t bytes, unsigned flags)
+{
+    note(p, bytes);
+    return (int)result(flags ? sa_syscall(SYS_mlock2, p, bytes, flags)
+                             : sa_syscall(SYS_mlock, p, bytes));
+}
+
+/* libnuma's, which has the policies of its other functions set by it. */
+SA_EXPORT long mbind(void *p, unsigned long bytes, int mode, const unsigned long *nodes,
+                     unsigned long max, unsigned flags);
+
+SA_EXPORT long mbind(void *p, unsigned long bytes, int mode, const unsigned long *nodes,
+                     unsigned long max, unsigned flags)
+{
+    note(p, bytes);
+    return result(sa_syscall(SYS_mbind, p, bytes, mode, nodes, max, flags));
 }
 
 #endif
