@@ -56,14 +56,14 @@ void *sa_entry_alloc_aligned(size_t size, size_t align, size_t limit)
     size_t cls;
     void *p;
 
-again:
     cls = aligned_class(size, align, limit);
     if (SA_UNLIKELY(!cls))
         return NULL;
-    SA_PERCPU_POP(&sa_hot, cls, p, leave, again);
+    SA_PERCPU_POP(&sa_hot, cls, p, leave, restart);
     if (SA_UNLIKELY((uintptr_t)p & (align - 1)))
         return realign(cls, p, align);
     return p;
+restart: /* the slow path begins again */
 leave:
     SA_PERCPU_LABEL;
     return NULL;

@@ -49,17 +49,19 @@
 #define ALLOC_TRIES      4
 #define INVALIDATE_TRIES 8
 
-/* Ends a class's countdown if this still is the given CPU: the next pop draws a new countdown. */
-static void cpu_invalidate(struct cpu_cache *c, int cpu, unsigned cls)
+/* Ends a class's countdown if this still is the given CPU: the next pop draws a new countdown.
+ * False: it is another CPU, or the sequence was restarted too often. */
+static bool cpu_invalidate(struct cpu_cache *c, int cpu, unsigned cls)
 {
     for (int tries = 0; tries < INVALIDATE_TRIES; tries++) {
         uint64_t h = cpu_state(c->slab, cls);
 
         cpu_count_before(&c->allocs[cls], sa_state_until(h));
         if (sa_percpu_replace(cpu, c->slab, cls, h, sa_state_arm(h, 0, false, 0)))
-            break;
+            return true;
         cpu_count_after(&c->allocs[cls], sa_state_until(h));
     }
+    return false;
 }
 
 /*
@@ -71,7 +73,8 @@ static void cpu_shorten(struct cpu_cache *c, int cpu)
 {
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
         c->countdown_cap[cls] = COUNTDOWN_CAP_MIN;
-        cpu_invalidate(c, cpu, cls);
+        if (!cpu_invalidate(c, cpu, cls))
+            break;
     }
 }
 

@@ -81,14 +81,19 @@ SA_STATIC_ASSERT(offsetof(struct sa_hot, slab_guard) + 16 == offsetof(struct sa_
                  "slab_guard is slabs[-2] and slabs[-1]");
 
 /* Pops an object of the current CPU's slab. NULL: the stack of the class is empty, its countdown
- * has ended, or the slab is stopped. */
+ * has ended, or the slab is stopped. Or SA_PERCPU_RESTARTS is reached, as for all below. */
 SA_INLINE void *sa_percpu_pop(size_t cls)
 {
+    unsigned left = SA_PERCPU_RESTARTS;
     void *obj;
 
-again:
+begin:
     SA_PERCPU_POP(&sa_hot, SA_CLASS_OFFSET(cls), obj, slow, again);
     return obj;
+again:
+    SA_PERCPU_LABEL;
+    if (--left)
+        goto begin;
 slow:
     SA_PERCPU_LABEL;
     return NULL;
@@ -101,9 +106,15 @@ enum sa_push { SA_PUSHED, SA_PUSH_FULL, SA_PUSH_TWICE };
 /* Pushes an object to the current CPU's slab. */
 SA_INLINE enum sa_push sa_percpu_push(size_t cls, void *obj)
 {
-again:
+    unsigned left = SA_PERCPU_RESTARTS;
+
+begin:
     SA_PERCPU_PUSH(&sa_hot, SA_CLASS_OFFSET(cls), obj, full, twice, again);
     return SA_PUSHED;
+again:
+    SA_PERCPU_LABEL;
+    if (--left)
+        goto begin;
 full:
     SA_PERCPU_LABEL;
     return SA_PUSH_FULL;

@@ -41,6 +41,9 @@
 /* The time from one pass to the next. */
 #define MAINTAIN_NS 500000000ull
 
+/* Passes take at most 1/PASS_FRACTION of the time: a debugger that steps makes one take seconds. */
+#define PASS_FRACTION 4
+
 /* The time from one step in releasing memory to the next. */
 #define RELEASE_STEP_NS 8000000ull
 
@@ -180,6 +183,8 @@ static void maintain_due(uint64_t now) SA_INSIDE_GATE SA_REQUIRES(SA_RANK_MAINTA
         maintain.pass_ns = now + MAINTAIN_NS;
         sa_store_relaxed(&maintain.next_ns, maintain.pass_ns);
         maintain_pass(now);
+        spent = sa_clock_coarse_ns() - now;
+        maintain.pass_ns = now + sa_max(MAINTAIN_NS, spent * PASS_FRACTION);
         maintain.release_ns = sa_load_relaxed(&sa_page_heap_due) ? now + RELEASE_STEP_NS : SA_NEVER;
     } else if (now >= maintain.release_ns) {
         maintain.release_ns =

@@ -74,6 +74,15 @@
 #define SA_GENERATION_MASK  0x7fffu
 #define SA_SLOTS_OFFSET     8
 
+/*
+ * A sequence of a slow path begins at most SA_PERCPU_RESTARTS times, and then says that it has
+ * found nothing to do: that the stack is empty, or full, or that the state has changed. The caller
+ * goes on with the transfer cache, under its lock. Few sequences are restarted twice, as a time
+ * slice has millions of instructions. But a debugger that steps, or a machine that is preempted at
+ * each instruction, restarts all of them.
+ */
+#define SA_PERCPU_RESTARTS 4
+
 /* Offsets in the kernel's struct rseq (and in struct sa_thread_area). */
 #define SA_RSEQ_CPU_ID 4
 #define SA_RSEQ_CS     8

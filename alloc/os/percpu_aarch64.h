@@ -59,9 +59,15 @@
     "b " restart "\n\t"                                                                            \
     ".popsection\n\t"
 
-/* The sequences of slow paths find slab and header, and restart at their own beginning. */
+/* The sequences of slow paths find slab and header. They restart at their own beginning, [left]
+ * times; the last abort runs `otherwise`, which leaves without a change to the slab. */
 #define SA_PERCPU_ENTER SA_PERCPU_BEGIN SA_PERCPU_SLAB "add %[head], %[cpu], %[cls]\n\t"
-#define SA_PERCPU_LEAVE SA_PERCPU_END("0b")
+#define SA_PERCPU_LEAVE(otherwise)                                                                 \
+    SA_PERCPU_END("9f")                                                                            \
+    ".pushsection .text.sa_rseq_abort, \"ax\"\n\t"                                                 \
+    "9: subs %w[left], %w[left], #1\n\t"                                                          \
+    "b.ne 0b\n\t" otherwise "\n\t"                                                               \
+    ".popsection\n\t"
 
 #define SA_PERCPU_AREA(hot_) [area] "r"((char *)sa_thread_pointer() + SA_PERCPU_AREA_OFFSET(hot_))
 
@@ -152,6 +158,7 @@ SA_INLINE size_t sa_percpu_push_batch_at(void *hot, size_t cls, void *const *obj
                                          size_t n)
 {
     uint64_t slab, head, count, k, i, t;
+    uint32_t left = SA_PERCPU_RESTARTS;
 
     __asm__ volatile(SA_PERCPU_ENTER
                      "ldr %w[count], [%[head]]\n\t"
@@ -171,11 +178,11 @@ SA_INLINE size_t sa_percpu_push_batch_at(void *hot, size_t cls, void *const *obj
                      "cmp %[i], %[k]\n\t"
                      "b.lo 5b\n\t"
                      "add %w[count], %w[count], %w[k], lsl #3\n\t" SA_PERCPU_INJECT
-                     "str %w[count], [%[head]]\n\t" SA_PERCPU_LEAVE "b 7f\n\t"
+                     "str %w[count], [%[head]]\n\t" SA_PERCPU_LEAVE("b 6f") "b 7f\n\t"
                      "6: mov %[k], #0\n\t"
                      "7:"
                      : [cpu] "=&r"(slab), [head] "=&r"(head), [count] "=&r"(count), [k] "=&r"(k),
-                       [i] "=&r"(i), [t] "=&r"(t)
+                       [i] "=&r"(i), [t] "=&r"(t), [left] "+&r"(left)
                      : SA_PERCPU_INPUTS(hot, cls), [objs] "r"(objs), [n] "r"(n)
                      : "memory", "cc" SA_PERCPU_INJECT_CLOBBER);
     return k;
@@ -185,6 +192,7 @@ SA_INLINE size_t sa_percpu_push_batch_at(void *hot, size_t cls, void *const *obj
 SA_INLINE size_t sa_percpu_pop_batch_at(void *hot, size_t cls, void **out, size_t n)
 {
     uint64_t slab, head, count, k, i, t;
+    uint32_t left = SA_PERCPU_RESTARTS;
 
     __asm__ volatile(SA_PERCPU_ENTER
                      "ldr %w[count], [%[head]]\n\t"
@@ -203,9 +211,10 @@ SA_INLINE size_t sa_percpu_pop_batch_at(void *hot, size_t cls, void **out, size_
                      "add %[i], %[i], #1\n\t"
                      "cmp %[i], %[k]\n\t"
                      "b.lo 5b\n\t" SA_PERCPU_INJECT
-                     "str %w[count], [%[head]]\n\t" SA_PERCPU_LEAVE "7:"
+                     "str %w[count], [%[head]]\n\t"
+                     SA_PERCPU_LEAVE("mov %[k], #0\n\tb 7f") "7:"
                      : [cpu] "=&r"(slab), [head] "=&r"(head), [count] "=&r"(count), [k] "=&r"(k),
-                       [i] "=&r"(i), [t] "=&r"(t)
+                       [i] "=&r"(i), [t] "=&r"(t), [left] "+&r"(left)
                      : SA_PERCPU_INPUTS(hot, cls), [out] "r"(out), [n] "r"(n)
                      : "memory", "cc" SA_PERCPU_INJECT_CLOBBER);
     return k;
@@ -216,6 +225,7 @@ SA_INLINE bool sa_percpu_store_at(void *hot, int32_t cpu, struct sa_slab *expect
                                   size_t cls, uint64_t expect, void *word, uint64_t value)
 {
     uint64_t slab, head, t;
+    uint32_t left = SA_PERCPU_RESTARTS;
 
     __asm__ volatile goto(SA_PERCPU_ENTER "ldr %w[t], [%[area], %[cpu_id]]\n\t"
                                  "cmp %w[t], %w[expect_cpu]\n\t"
@@ -225,8 +235,8 @@ SA_INLINE bool sa_percpu_store_at(void *hot, int32_t cpu, struct sa_slab *expect
                                  "ldr %[t], [%[head]]\n\t"
                                  "cmp %[t], %[expect]\n\t"
                                  "b.ne %l[changed]\n\t" SA_PERCPU_INJECT
-                                 "str %[value], [%[word]]\n\t" SA_PERCPU_LEAVE
-                 : [cpu] "=&r"(slab), [head] "=&r"(head), [t] "=&r"(t)
+                                 "str %[value], [%[word]]\n\t" SA_PERCPU_LEAVE("b %l[changed]")
+                 : [cpu] "=&r"(slab), [head] "=&r"(head), [t] "=&r"(t), [left] "+&r"(left)
                  : SA_PERCPU_INPUTS(hot, cls), [expect_cpu] "r"(cpu), [expect_slab] "r"(expect_slab),
                    [expect] "r"(expect), [word] "r"(word), [value] "r"(value)
                  : "memory", "cc" SA_PERCPU_INJECT_CLOBBER

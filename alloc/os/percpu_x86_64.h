@@ -55,11 +55,17 @@
     "jmp " restart "\n\t"                                                                          \
     ".popsection\n\t"
 
-/* The sequences of slow paths find slab and header, and restart at their own beginning. */
+/* The sequences of slow paths find slab and header. They restart at their own beginning, [left]
+ * times; the last abort runs `otherwise`, which leaves without a change to the slab. */
 #define SA_PERCPU_ENTER                                                                            \
     SA_PERCPU_BEGIN "movq %c[slabs](%[hot],%[cpu],8), %[cpu]\n\t"                                  \
                     "leaq (%[cpu],%[cls]), %[head]\n\t"
-#define SA_PERCPU_LEAVE SA_PERCPU_END("0b")
+#define SA_PERCPU_LEAVE(otherwise)                                                                 \
+    SA_PERCPU_END("9f")                                                                            \
+    ".pushsection .text.sa_rseq_abort, \"ax\"\n\t"                                                 \
+    "9: decl %k[left]\n\t"                                                                         \
+    "jnz 0b\n\t" otherwise "\n\t"                                                                 \
+    ".popsection\n\t"
 
 /* Copies %[k] > 0 words: first one and two for the remainder modulo four, then four at a time. A
  * restarted sequence copies again, to slots that no other sequence reads yet. */
@@ -165,6 +171,7 @@ SA_INLINE size_t sa_percpu_push_batch_at(void *hot, size_t cls, void *const *obj
                                          size_t n)
 {
     uint64_t slab, head, count, k, i, t;
+    uint32_t left = SA_PERCPU_RESTARTS;
 
     __asm__ volatile(SA_PERCPU_ENTER
                      "movl (%[head]), %k[count]\n\t"
@@ -179,11 +186,11 @@ SA_INLINE size_t sa_percpu_push_batch_at(void *hot, size_t cls, void *const *obj
                      "cmovaq %[n], %[k]\n\t"
                      SA_PERCPU_COPY("%[objs]", "%[cpu]")
                      "leal (%k[count],%k[k],8), %k[count]\n\t" SA_PERCPU_INJECT
-                     "movl %k[count], (%[head])\n\t" SA_PERCPU_LEAVE "jmp 7f\n\t"
+                     "movl %k[count], (%[head])\n\t" SA_PERCPU_LEAVE("jmp 6f") "jmp 7f\n\t"
                      "6: xorl %k[k], %k[k]\n\t"
                      "7:"
                      : [cpu] "=&r"(slab), [head] "=&r"(head), [count] "=&r"(count), [k] "=&r"(k),
-                       [i] "=&r"(i), [t] "=&r"(t)
+                       [i] "=&r"(i), [t] "=&r"(t), [left] "+&r"(left)
                      : SA_PERCPU_INPUTS(hot, cls), [objs] "r"(objs), [n] "r"(n)
                      : "memory", "cc" SA_PERCPU_COPY_CLOBBER SA_PERCPU_INJECT_CLOBBER);
     return k;
@@ -193,6 +200,7 @@ SA_INLINE size_t sa_percpu_push_batch_at(void *hot, size_t cls, void *const *obj
 SA_INLINE size_t sa_percpu_pop_batch_at(void *hot, size_t cls, void **out, size_t n)
 {
     uint64_t slab, head, count, k, i, t;
+    uint32_t left = SA_PERCPU_RESTARTS;
 
     __asm__ volatile(SA_PERCPU_ENTER
                      "movl (%[head]), %k[count]\n\t"
@@ -207,9 +215,10 @@ SA_INLINE size_t sa_percpu_pop_batch_at(void *hot, size_t cls, void **out, size_
                      "subq %[t], %[cpu]\n\t"
                      "subl %k[t], %k[count]\n\t"
                      SA_PERCPU_COPY("%[cpu]", "%[out]") SA_PERCPU_INJECT
-                     "movl %k[count], (%[head])\n\t" SA_PERCPU_LEAVE "7:"
+                     "movl %k[count], (%[head])\n\t"
+                     SA_PERCPU_LEAVE("xorl %k[k], %k[k]\n\tjmp 7f") "7:"
                      : [cpu] "=&r"(slab), [head] "=&r"(head), [count] "=&r"(count), [k] "=&r"(k),
-                       [i] "=&r"(i), [t] "=&r"(t)
+                       [i] "=&r"(i), [t] "=&r"(t), [left] "+&r"(left)
                      : SA_PERCPU_INPUTS(hot, cls), [out] "r"(out), [n] "r"(n)
                      : "memory", "cc" SA_PERCPU_COPY_CLOBBER SA_PERCPU_INJECT_CLOBBER);
     return k;
@@ -221,6 +230,7 @@ SA_INLINE bool sa_percpu_store_at(void *hot, int32_t cpu, struct sa_slab *expect
                                   size_t cls, uint64_t expect, void *word, uint64_t value)
 {
     uint64_t slab, head;
+    uint32_t left = SA_PERCPU_RESTARTS;
 
     __asm__ volatile goto(SA_PERCPU_ENTER "cmpl %%fs:%c[cpu_id](%[off]), %[expect_cpu]\n\t"
                                  "jne %l[changed]\n\t"
@@ -228,8 +238,8 @@ SA_INLINE bool sa_percpu_store_at(void *hot, int32_t cpu, struct sa_slab *expect
                                  "jne %l[changed]\n\t"
                                  "cmpq (%[head]), %[expect]\n\t"
                                  "jne %l[changed]\n\t" SA_PERCPU_INJECT
-                                 "movq %[value], (%[word])\n\t" SA_PERCPU_LEAVE
-                 : [cpu] "=&r"(slab), [head] "=&r"(head)
+                                 "movq %[value], (%[word])\n\t" SA_PERCPU_LEAVE("jmp %l[changed]")
+                 : [cpu] "=&r"(slab), [head] "=&r"(head), [left] "+&r"(left)
                  : SA_PERCPU_INPUTS(hot, cls), [expect_cpu] "r"(cpu), [expect_slab] "r"(expect_slab),
                    [expect] "r"(expect), [word] "r"(word), [value] "r"(value)
                  : "memory", "cc" SA_PERCPU_INJECT_CLOBBER
