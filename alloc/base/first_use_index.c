@@ -6,7 +6,7 @@
 
 #include "alloc/base/fatal.h"
 
-uint8_t sa_first_use_indexes[SA_CLASSES_MAX];
+SA_LAYOUT_USED uint8_t sa_first_use_indexes[SA_CLASSES_MAX];
 SA_LAYOUT_USED uint8_t sa_first_use[SA_CLASSES_MAX];
 
 /* What reports show. */

@@ -4,8 +4,9 @@
 
 #include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
+#include "alloc/base/layout.h"
 
-struct sa_size_classes sa_size_classes;
+SA_LAYOUT_USED struct sa_size_classes sa_size_classes;
 
 /* A batch has CLASS_BATCH_BYTES at most, but 2 to CLASS_BATCH_MAX objects. */
 #define CLASS_BATCH_BYTES 65536

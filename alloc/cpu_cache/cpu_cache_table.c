@@ -18,7 +18,7 @@
 #define THREADS_LIMIT (32l << 20) /* bytes in the caches of all threads, without rseq */
 #define THREAD_MIN    (64l << 10) /* bytes that each of them may have in any case */
 
-struct cpu_cache *sa_cpu_caches[SA_SLABS];
+SA_LAYOUT_USED struct cpu_cache *sa_cpu_caches[SA_SLABS];
 SA_START_DATA uint32_t sa_cpu_cache_forks;
 uint64_t sa_slab_closed[sizeof(struct sa_slab) / sizeof(uint64_t) + SA_HOLDS_MAX]
     __attribute__((aligned(SA_CACHELINE)));

@@ -9,6 +9,7 @@
 #include "alloc/fork/fork_gate.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/base/layout.h"
 #include "alloc/os/cpu_relax.h"
 #include "alloc/os/filter.h"
 #include "alloc/hot/hot.h"
@@ -46,7 +47,7 @@
 /* The first open word: 0, so that the first slow path looks; never written. */
 static char nobody_asked;
 
-struct sa_fork_gate sa_fork_gate;
+SA_LAYOUT_USED struct sa_fork_gate sa_fork_gate;
 SA_START_DATA char *sa_fork_gate_open_word = &nobody_asked;
 
 /* Set by start-up, constant afterwards. */

@@ -21,9 +21,9 @@
 SA_STATIC_ASSERT(SA_SHARDS_MAX >= SA_DOMAINS_MAX + SA_SHARDS_DOMAIN, "one for each domain");
 SA_STATIC_ASSERT(SA_SHARDS_MAX < CLAIMING, "numbers and CLAIMING are told apart");
 
-SA_START_DATA struct sa_transfer_shards sa_transfer_shards;
-struct sa_transfer_others sa_transfer_others;
-struct sa_transfer sa_transfer_first[SA_CLASSES_MAX];
+SA_LAYOUT_USED SA_START_DATA struct sa_transfer_shards sa_transfer_shards;
+SA_LAYOUT_USED struct sa_transfer_others sa_transfer_others;
+SA_LAYOUT_USED struct sa_transfer sa_transfer_first[SA_CLASSES_MAX];
 
 /* What reports show. */
 SA_LAYOUT = {

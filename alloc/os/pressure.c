@@ -17,7 +17,7 @@
 #define WINDOW_US 2000000ull
 #define TRIGGER   "some 150000 2000000"
 
-uint32_t sa_pressure_watched;
+SA_LAYOUT_USED uint32_t sa_pressure_watched;
 
 /* What reports show. */
 SA_LAYOUT = {

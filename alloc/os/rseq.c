@@ -25,7 +25,7 @@ enum {
 extern const ptrdiff_t __rseq_offset SA_WEAK;
 extern const unsigned __rseq_size SA_WEAK;
 
-SA_START_DATA struct sa_rseq sa_rseq;
+SA_LAYOUT_USED SA_START_DATA struct sa_rseq sa_rseq;
 SA_START_DATA unsigned char sa_filter_known;
 
 /* What reports show. */

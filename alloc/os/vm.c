@@ -42,7 +42,7 @@ static char unmapped;
 #define vm_mapped()    ((void)0)
 #endif
 
-SA_START_DATA struct sa_vm sa_vm;
+SA_LAYOUT_USED SA_START_DATA struct sa_vm sa_vm;
 
 /* What reports show. */
 SA_LAYOUT = {

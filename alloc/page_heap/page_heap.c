@@ -11,7 +11,7 @@
 #include "alloc/page_heap/plain/span_heap.h"
 
 /* Set up at run time, so that they need no file pages. */
-struct sa_page_heap sa_page_heap_ordinary, sa_page_heap_sampled;
+SA_LAYOUT_USED struct sa_page_heap sa_page_heap_ordinary, sa_page_heap_sampled;
 
 static struct sa_span_heap sampled;
 

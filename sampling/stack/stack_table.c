@@ -48,7 +48,7 @@ static struct stack_table table = {.used = STACK_BUCKETS_MIN,
                                    .chunk = CHUNK_MIN,
                                    .stats.limit_bytes = DEFAULT_MAX};
 
-struct sa_stack sa_stack_unknown;
+SA_LAYOUT_USED struct sa_stack sa_stack_unknown;
 
 SA_LAYOUT = {
     SA_LAYOUT_STATE("stack_table", table, stats),

@@ -128,13 +128,18 @@ def main(root, library, *compiler):
             findings.add(library, None, '%s has two values' % name)
     if values.get('SA_LAYOUT_VERSION') != version:
         findings.add(library, None, 'the note has another version')
-    names, named = list(values), {}
+    names, named, addressed, used = list(values), {}, {}, set()
     for path in lint.source_files(root, r'^(alloc|sampling|stats|pagemap)/.*\.c$'):
         text = lint.read(root, path)
         if 'SA_LAYOUT = {' in text:
             check_file(findings, root, path, values, list(compiler))
+        addressed.update((name, path) for name in re.findall(r'^SA_LAYOUT_ADDRESS\((\w+)\)', text, re.M))
+        used.update(re.findall(r'(\w+)(?:\[[^]]*\])?(?:, | =|;)', ' '.join(
+            re.findall(r'^(?:SA_LAYOUT_USED|__attribute__\(\(used\)\)) ([^=;]*[=;])', text, re.M))))
         named.update((public, variable)
                      for public, variable in re.findall(r'SA_LAYOUT_STATIC_ADDRESS\("([^"]+)", (\w+)\)', text))
+    for name in sorted(set(addressed) - used):  # link-time optimization would leave it out, or rename it
+        findings.add(addressed[name], None, '%s is defined without SA_LAYOUT_USED' % name)
     for name in names:
         if (name, 'seen') not in values:
             findings.add(library, None, '%s is described by no file' % name)

@@ -7,7 +7,8 @@
 #include "alloc/base/page.h"
 #include "alloc/os/thread.h"
 
-SA_START_DATA struct sa_limits sa_limits = {.watch = SA_WATCH_FIRST_BYTES >> SA_PAGE_SHIFT};
+SA_LAYOUT_USED SA_START_DATA struct sa_limits sa_limits = {.watch = SA_WATCH_FIRST_BYTES >>
+                                                                    SA_PAGE_SHIFT};
 
 /* What reports show. */
 SA_LAYOUT = {

@@ -13,7 +13,7 @@
 #include "alloc/page_heap/account/limits.h"
 
 SA_LAYOUT_USED struct sa_peak sa_peak;
-SA_START_DATA struct sa_in_use sa_in_use;
+SA_LAYOUT_USED SA_START_DATA struct sa_in_use sa_in_use;
 
 /* When the caches of several CPUs are counted again. Atomic, relaxed; an update may be lost. */
 static struct {
