@@ -57,13 +57,14 @@ class Installed(unittest.TestCase):
         for compiler, prefix in (('gcc', '/usr'), ('clang', '/usr/local')):
             if not shutil.which(compiler):
                 continue
-            name = subprocess.run([compiler, '-print-multiarch'], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+            libc = subprocess.run([compiler, '-print-file-name=libc.so'], stdout=subprocess.PIPE, text=True, check=True).stdout
+            name = os.path.basename(os.path.dirname(libc))
             build = os.path.join(self.folder, compiler + prefix.replace('/', '-'))
             run = subprocess.run(['meson', 'setup', '--prefix', prefix, '--libdir', 'lib64', '-Dtests=false', '-Dperf=disabled',
                                   '-Dtool=disabled', '-Dhwloc=disabled', build], cwd=ROOT, env={**os.environ, 'CC': compiler},
                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
             self.assertEqual(run.returncode, 0, run.stdout)
-            where = os.path.join(prefix, 'lib', name) if name else os.path.join(prefix, 'lib64')
+            where = os.path.join(prefix, 'lib', name) if '-linux-gnu' in name else os.path.join(prefix, 'lib64')
             to = json.loads(subprocess.run(['meson', 'introspect', '--installed', build], stdout=subprocess.PIPE,
                                            check=True).stdout).values()
             for file in ('libsalloc.so.0.2.0', 'libsalloc.a', 'pkgconfig/salloc.pc'):
