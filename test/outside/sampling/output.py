@@ -20,6 +20,8 @@ PROGRAM = os.path.abspath(sys.argv[2])
 MORE = dict(word.split('=', 1) for word in sys.argv[3:])
 PATIENCE = 30  # seconds until something must have happened that takes milliseconds
 MIB = 1 << 20
+# Python 3.12 and later warn at each os.fork() of a process with the library's thread (doc/compatibility.md).
+UNWARNED = ['-W', 'ignore::DeprecationWarning']
 
 
 def environment(conf):
@@ -164,14 +166,14 @@ class Times(Case):
         # While it runs, and in a child of fork.
         for then in ('time.sleep(3)\nos.kill(os.getpid(), signal.SIGKILL)', 'time.sleep(3)\nos._exit(0)'):
             script = f'import os, signal, time\nif os.fork():\n os.wait(); os._exit(0)\nsignal.signal(signal.SIGUSR2, print)\n{then}'
-            run = subprocess.run([sys.executable, '-W', 'ignore', '-c', script], stderr=subprocess.PIPE, text=True, check=True,
+            run = subprocess.run([sys.executable, *UNWARNED, '-c', script], stderr=subprocess.PIPE, text=True, check=True,
                                  env=environment(f'profile:{self.path("p.txt")},profile_signal:USR2'), timeout=PATIENCE)
             self.assertEqual(run.stderr, says.format('profile_signal:USR2'))
 
     def test_children(self):
         """A child of fork writes, too."""
         script = f'import os, time\nif os.fork() == 0: time.sleep({PATIENCE})\nelse: os.wait()\n'
-        with subprocess.Popen([sys.executable, '-c', script],
+        with subprocess.Popen([sys.executable, *UNWARNED, '-c', script],
                               env=environment(f'stats:{self.path("%p")},stats_every:1')) as process:
             self.until('two', lambda: len(self.left()) == 2)
             for pid in self.left():
@@ -365,8 +367,8 @@ class Ends(Case):
     def test_child_of_fork(self):
         script = ('import os, signal, sys\nif os.fork() == 0: os.kill(os.getpid(), signal.SIGTERM)\n'
                   'sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))\n')
-        done = subprocess.run([sys.executable, '-c', script], env=environment(self.conf(',exit_signals:on')), check=False,
-                              timeout=PATIENCE, capture_output=True, text=True)
+        done = subprocess.run([sys.executable, *UNWARNED, '-c', script], env=environment(self.conf(',exit_signals:on')),
+                              check=False, timeout=PATIENCE, capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stderr), (256 - signal.SIGTERM, ''))
         self.assertEqual(len(self.left()), 4)
 
