@@ -3,6 +3,7 @@
 #include "alloc/base/atomic.h"
 #include "alloc/base/fmt.h"
 #include "alloc/os/file.h"
+#include "alloc/os/scratch.h"
 #include "alloc/os/sys.h"
 
 #include <errno.h>
@@ -32,17 +33,19 @@ bool sa_file_pattern_has_pid(const char *pattern)
 static void add_executable(struct sa_fmt *f)
 {
     static const char deleted[] = " (deleted)"; /* the kernel adds this once the file is gone */
-    char path[SA_FILE_PATH_MAX];
-    long n = sa_sys_readlink("/proc/self/exe", path, sizeof(path));
+    char *path = sa_scratch_take();
+    long n = path ? sa_sys_readlink("/proc/self/exe", path, SA_FILE_PATH_MAX) : -1;
     size_t tail = sizeof(deleted) - 1;
 
     if (n < 0) {
         sa_fmt_add(f, "unknown");
+        sa_scratch_give(path);
         return;
     }
     if ((size_t)n > tail && strcmp(path + (size_t)n - tail, deleted) == 0)
         path[(size_t)n - tail] = '\0';
     sa_fmt_add(f, "%s", strrchr(path, '/') ? strrchr(path, '/') + 1 : path);
+    sa_scratch_give(path);
 }
 
 void sa_file_program_name(char *buf, size_t cap)

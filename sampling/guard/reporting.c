@@ -46,7 +46,9 @@ static struct {
     bool confined;  /* sa_reporting_confine was called; atomic, relaxed */
     /* These belong to the thread that reports: */
     enum sa_reporting_end end;
-    bool said;        /* the first line was written */
+    bool said; /* the first line was written */
+    char line[LINE_BYTES];
+    char path[SA_FILE_PATH_MAX];
     int fd;           /* of the file; -1: none */
     uint64_t late_ns; /* the time after which no names are looked up */
     void *fault_sp; /* atomic, relaxed: stack pointer after a fault; NULL: faults are not caught */
@@ -249,11 +251,11 @@ static bool own(enum sa_reporting_end end)
  * or have effects. */
 static int open_file(void)
 {
-    char path[SA_FILE_PATH_MAX];
+    char *path = reporting.path;
     int mode, fd;
 
     if (!sa_reporting_path || !sa_reporting_path[0] || sa_reporting_confined() ||
-        sa_file_expand(sa_reporting_path, path, sizeof(path)) != 0)
+        sa_file_expand(sa_reporting_path, path, sizeof(reporting.path)) != 0)
         return -1;
     mode = sa_sys_file_mode(path);
     if (mode >= 0 && !S_ISREG(mode))
@@ -315,13 +317,12 @@ void sa_reporting_text(const char *line)
 
 void sa_reporting_line(const char *format, ...)
 {
-    char line[LINE_BYTES];
     va_list ap;
 
     va_start(ap, format);
-    sa_fatal_format(line, sizeof(line), format, ap);
+    sa_fatal_format(reporting.line, sizeof(reporting.line), format, ap);
     va_end(ap);
-    sa_reporting_text(line);
+    sa_reporting_text(reporting.line);
 }
 
 bool sa_reporting_late(void)
@@ -332,8 +333,8 @@ bool sa_reporting_late(void)
 /* Writes the process and thread of the report, by system calls. */
 static void process_line(void)
 {
-    char path[SA_FILE_PATH_MAX / 4], name[32];
-    long length = sa_sys_readlink("/proc/self/exe", path, sizeof(path));
+    char *path = reporting.path, name[32];
+    long length = sa_sys_readlink("/proc/self/exe", path, SA_FILE_PATH_MAX / 4);
 
     if (sa_sys_read_file("/proc/thread-self/comm", name, sizeof(name)) <= 0)
         name[0] = '\0';

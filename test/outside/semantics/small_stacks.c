@@ -178,6 +178,15 @@ static void xml(void)
     CHECK(malloc_info(0, null) == 0);
 }
 
+/* A free with another size is reported, and the program goes on. */
+static void misused(void)
+{
+    void (*free_with)(void *, size_t) = (void (*)(void *, size_t))dlsym(RTLD_DEFAULT, "free_sized");
+
+    REQUIRE(free_with);
+    free_with(malloc(100), 2000);
+}
+
 static void trim(void)
 {
     malloc_trim(0);
@@ -236,6 +245,8 @@ int main(int argc, char **argv)
     say("runs", runs, of_malloc);
     say("changing", changing, of_malloc);
     say("passes", passes, of_malloc);
+    misused(); /* the first report asks the loader for names */
+    say("a report", misused, of_malloc);
     say("mallinfo2", info2, of_statistics);
     say("mallinfo", info, of_statistics);
     say("malloc_info", xml, of_statistics);
