@@ -30,7 +30,8 @@
 #define CLOSED_SECONDS 1  /* from the end of its output to that of a child */
 #define SECONDS_MAX    60 /* of a job that only reads */
 #define CPU_SECONDS    30
-#define MEMORY_MAX     (4ull << 30) /* that it may map */
+#define MEMORY_MAX     (4ull << 30)  /* that it may map */
+#define MEMORY_FEW     (32ull << 20) /* with less, jobs run one by one */
 #define ANSWER_MAX     (256ull << 20)
 /* Descriptors of a child, besides 0 to 2. */
 #define PIPE         3
@@ -143,10 +144,10 @@ static void child_main(const struct sa_job *job, int end, int known)
     signal(SIGXFSZ, SIG_IGN);
     sigprocmask(SIG_SETMASK, &none, NULL);
     sa_limit_lower(RLIMIT_CPU, CPU_SECONDS);
-    sa_limit_lower(RLIMIT_FSIZE, ANSWER_MAX);
+    sa_limit_lower(RLIMIT_FSIZE, job->memory / 4 < ANSWER_MAX ? job->memory / 4 : ANSWER_MAX);
     sa_limit_lower(RLIMIT_CORE, 0);
     sa_limit_memory(MEMORY_MAX);
-    sa_budget_begin(job->memory);
+    sa_budget_begin(job->memory / 4 * 3);
     sa_debuginfod_begin_command();
     if (!set_descriptors(job, end, known) || !become(&job->user))
         _exit(SA_EXIT_FAILED);
@@ -219,15 +220,23 @@ static void end_run(struct sa_jobs *jobs, struct sa_job *job, unsigned status)
     job->state = SA_JOB_DONE;
 }
 
-/* Memory for another child: half of what the others leave of the server's budget. So all of them
- * together stay within it. */
-static uint64_t share(const struct sa_jobs *jobs)
+/*
+ * Memory for another child and its answer: half of what the others leave of the server's budget, so
+ * that all of them together stay within it. Answers are in memory until they are sent. Where that
+ * is little, one job of each class runs at a time. 0: the job waits.
+ */
+static uint64_t share(const struct sa_jobs *jobs, enum sa_job_class class)
 {
-    uint64_t all = sa_budget_quarter(), taken = 0;
+    uint64_t left = sa_budget_quarter(), taken = jobs->unsent;
 
     for (const struct sa_job *job = jobs->first; job; job = job->next)
         taken += job->state == SA_JOB_RUNS ? job->memory : 0;
-    return all == UINT64_MAX ? all : all > taken ? (all - taken) / 2 : 0;
+    left = left == UINT64_MAX ? left : left > taken ? left - taken : 0;
+    if (left / 2 >= MEMORY_FEW)
+        return left / 2;
+    if (jobs->running[class])
+        return 0;
+    return class == SA_JOB_NUMBERS ? left : left / 2;
 }
 
 static bool start(struct sa_jobs *jobs, struct sa_job *job)
@@ -240,7 +249,6 @@ static bool start(struct sa_jobs *jobs, struct sa_job *job)
     job->file = memfd_create("answer", MFD_CLOEXEC);
     if (job->file < 0 || pipe2(ends, O_CLOEXEC) != 0)
         return false;
-    job->memory = share(jobs);
     job->child = fork();
     if (job->child == 0)
         child_main(job, ends[1], known ? known->file : -1);
@@ -280,9 +288,9 @@ static void kill_child(struct sa_jobs *jobs, const struct sa_job *job)
     bury(jobs);
 }
 
-/* Answers that nobody fetches, and children that do not end, hold up their like; those of numbers
- * are small. */
-static bool may_start(const struct sa_jobs *jobs, const struct sa_job *job)
+/* Whether a job may start; sets its memory. Answers that nobody fetches, and children that do not
+ * end, hold up their like; those of numbers are small. */
+static bool may_start(const struct sa_jobs *jobs, struct sa_job *job)
 {
     enum sa_job_class class = class_of(job);
     unsigned dead = 0;
@@ -291,8 +299,11 @@ static bool may_start(const struct sa_jobs *jobs, const struct sa_job *job)
         dead += jobs->dead[i] != 0;
     if (jobs->running[class] >= classes[class].running_max)
         return false;
-    return class == SA_JOB_NUMBERS ? dead < SA_JOBS_RUNNING_MAX
-                                   : jobs->unsent < UNSENT_MAX && dead < SA_JOBS_RUNNING_MAX / 2;
+    if (class == SA_JOB_NUMBERS ? dead >= SA_JOBS_RUNNING_MAX
+                                : jobs->unsent >= UNSENT_MAX || dead >= SA_JOBS_RUNNING_MAX / 2)
+        return false;
+    job->memory = share(jobs, class);
+    return job->memory > 0;
 }
 
 static void give_up(struct sa_job *job)

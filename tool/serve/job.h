@@ -40,7 +40,7 @@ struct sa_job {
     int ends;        /* a pipe that the child holds open */
     int file;        /* the answer, or a line about the error; the caller's when it is done */
     int found;       /* a file for what the answer finds; negative: none */
-    uint64_t memory; /* that the child may take, while it runs */
+    uint64_t memory; /* that the child and its answer may take, while it runs */
     double deadline; /* seconds of the monotonic clock: to be started, or to be done */
     uint64_t bytes;  /* of the answer, when it is done */
     unsigned status; /* of HTTP */

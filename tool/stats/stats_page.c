@@ -168,6 +168,8 @@ static void explain_end(enum sa_child_end end, int number, struct sa_error *e)
     else if (end == SA_CHILD_KILLED)
         sa_error_set(e, SA_EXIT_DAMAGED,
                      "the state of its library makes no sense: signal %d at the report", number);
+    else if (end == SA_CHILD_FAILED)
+        sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the page");
 }
 
 static void take_answer(const struct sa_buffer *text, struct sa_buffer *ret, uint64_t *ret_dropped,

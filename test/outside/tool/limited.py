@@ -10,10 +10,12 @@ import os
 import re
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 SKIPPED = 77
 MIB = 1 << 20
@@ -207,6 +209,44 @@ def shared(test):
         above.end()
 
 
+def ask(path, page):
+    """The status of an answer of the server."""
+    with socket.socket(socket.AF_UNIX) as s:
+        s.settimeout(60)
+        s.connect(path)
+        s.sendall(('GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n' % page).encode())
+        answer = b''
+        while True:
+            more = s.recv(1 << 16)
+            if not more:
+                return int(answer.split(b' ', 2)[1])
+            answer = answer[:64] + more if len(answer) > 64 else answer + more
+
+
+def serve(test):
+    """Many answers at once, in the group of the target, take a quarter of what it leaves, and no more."""
+    group = Group('salloc.test.%d' % os.getpid())
+    try:
+        pid = test.start('table', 120, 256, before=group.enter)
+        path = os.path.join(test.folder, 'socket')
+        server = subprocess.Popen([test.tool, 'serve', '--listen', path], preexec_fn=group.enter,
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        test.processes.append(server)
+        for _ in range(200):
+            if os.path.exists(path):
+                break
+            time.sleep(0.02)
+        group.limit(64 * MIB)
+        with ThreadPoolExecutor(12) as pool:
+            pages = ['/flame?pid=%d' % pid, '/metrics/all', '/debug/pprof/heap?pid=%d' % pid, '/stats?pid=%d' % pid] * 6
+            codes = list(pool.map(lambda page: ask(path, page), pages))
+        assert group.kills() == 0 and state(pid) == 'S' and server.poll() is None, codes
+        assert set(codes) <= {200, 500, 503} and codes.count(200) >= 6, codes
+    finally:
+        test.end()
+        group.end()
+
+
 def alone(test):
     """In a group of its own that leaves too little, leaks says so and stops nothing."""
     pid = test.start('table', 300, 64)
@@ -238,13 +278,13 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         test = Test(*map(os.path.abspath, sys.argv[1:4]), folder)
         try:
-            if case in ('shared', 'alone'):
+            if case in ('shared', 'alone', 'serve'):
                 try:
                     Group('salloc.probe.%d' % os.getpid()).end()
                 except OSError as e:
                     print('skipped: memory cgroups cannot be made here: %s' % e)
                     sys.exit(SKIPPED)
-            {'shapes': shapes, 'limits': limits, 'shared': shared, 'alone': alone}[case](test)
+            {'shapes': shapes, 'limits': limits, 'shared': shared, 'alone': alone, 'serve': serve}[case](test)
         finally:
             test.end()
 
