@@ -41,6 +41,7 @@
 #include "alloc/os/lock.h"
 #include "alloc/os/percpu.h"
 #include "alloc/os/rseq.h"
+#include "alloc/os/stderr_file.h"
 #include "alloc/os/vdso.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/page_heap.h"
@@ -185,6 +186,15 @@ SA_START_CODE static void init_bind(void)
     __asm__ volatile("" ::"r"(memchr), "r"(strlen), "r"(__errno_location));
 }
 
+/* Notes what stderr is, before anything is written there. */
+static SA_START_CODE void init_stderr(void) SA_REQUIRES(SA_RANK_INIT)
+{
+    if (sa_stderr_file_note())
+        sa_stderr_file_note_journal(sa_options_variable("JOURNAL_STREAM="));
+    sa_reporting_path = sa_options.report.text;
+    sa_fatal_warn = sa_reporting_warn;
+}
+
 void sa_init_slow(void)
 {
     int saved = errno;
@@ -192,8 +202,8 @@ void sa_init_slow(void)
     init_bind();
     sa_lock_acquire(&init_lock, SA_RANK_INIT);
     if (!sa_init_done) {
+        init_stderr();
         init_options(false);
-        sa_reporting_path = sa_options.report.text;
         sa_fatal_report = sa_misuse_fatal;
         sa_vm_init();
         if (sa_options.address_seed)
@@ -274,6 +284,7 @@ __attribute__((constructor(101))) static SA_START_CODE void init_constructor(voi
 
     sa_replaced_ask();
     sa_lock_acquire(&init_lock, SA_RANK_INIT);
+    init_stderr();
     if (options == OPTIONS_UNKNOWN) {
         if (sa_options_find())
             init_options(sa_replaced_serves_nobody());

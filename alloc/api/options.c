@@ -456,17 +456,19 @@ static SA_START_CODE char **options_environment(void)
     return (char **)(stack + 1 + *stack + 1);
 }
 
+SA_START_CODE const char *sa_options_variable(const char *name)
+{
+    for (char **env = options_environment(); env && *env; env++)
+        /* Compares the first letters here, so that most processes do not touch the page of
+         * strncmp. */
+        if ((*env)[0] == name[0] && (*env)[1] == name[1] && strncmp(*env, name, strlen(name)) == 0)
+            return *env + strlen(name);
+    return NULL;
+}
+
 SA_START_CODE const char *sa_options_find(void)
 {
-    static const char name[] = "SALLOC_CONF=";
-
-    for (char **env = options_environment(); env && *env; env++)
-        /* Compares the first letters here, so that most processes do not touch the page of the
-         * name. */
-        if ((*env)[0] == name[0] && (*env)[1] == name[1] &&
-            strncmp(*env, name, sizeof(name) - 1) == 0)
-            return *env + sizeof(name) - 1;
-    return NULL;
+    return sa_options_variable("SALLOC_CONF=");
 }
 
 /* Parses the string into sa_options, and prints help and complaints unless `quiet` is set. */

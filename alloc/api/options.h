@@ -66,6 +66,10 @@ struct sa_options {
  * afterwards. */
 extern struct sa_options sa_options;
 
+/* Returns the value of a variable in the environment, or NULL. name: with "=" behind it. Callable
+ * before libc has set `environ`. */
+const char *sa_options_variable(const char *name);
+
 /* Returns the value of the variable in the environment, or NULL. */
 const char *sa_options_find(void);
 

@@ -12,6 +12,8 @@
 #include "alloc/base/attrs.h"
 #include "alloc/base/syscall.h"
 #include "alloc/os/filter.h"
+#include "alloc/os/stderr_file.h"
+#include "alloc/os/thread.h"
 #include "pagemap/pagemap.h"
 
 #include <errno.h>
@@ -31,6 +33,8 @@ SA_EXPORT int prctl(int option, ...)
     va_end(ap);
     if ((option == PR_SET_NO_NEW_PRIVS && a[0]) ||
         option == PR_SET_SECCOMP) { /* while no filter is installed yet */
+        if (!sa_thread_is_vfork_child())
+            sa_stderr_file_may(); /* may not be asked later */
         sa_filter_note();
         sa_background_leave();
         sa_control_leave();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fatal errors and warnings; see fatal.h. Buffers are on the stack. The only shared word is
- * sa_fatal_report, which start-up sets. */
+/* Fatal errors and warnings; see fatal.h. Buffers are on the stack. The only shared words
+ * are sa_fatal_report and sa_fatal_warn, which start-up sets. */
 #include "alloc/base/fatal.h"
 
 #include "alloc/base/fmt.h"
@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 SA_START_DATA sa_fatal_report_fn *sa_fatal_report;
+SA_START_DATA sa_fatal_warn_fn *sa_fatal_warn;
 
 void sa_fatal_write(const char *line, size_t bytes)
 {
@@ -89,5 +90,8 @@ void sa_warn(const char *format, ...)
     va_start(ap, format);
     bytes = sa_fatal_format(buf, sizeof(buf), format, ap);
     va_end(ap);
-    sa_fatal_write(buf, bytes);
+    if (sa_fatal_warn)
+        sa_fatal_warn(buf, bytes);
+    else
+        sa_fatal_write(buf, bytes);
 }

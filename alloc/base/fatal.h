@@ -6,7 +6,7 @@
  * The callers of sa_fatal release every lock first and then call, so that a handler of SIGABRT that
  * allocates works. sa_fatal_internal may be called with locks held.
  *
- * The only shared word is sa_fatal_report, which start-up sets once.
+ * The only shared words are sa_fatal_report and sa_fatal_warn, which start-up sets once.
  */
 #ifndef SA_BASE_FATAL_H
 #define SA_BASE_FATAL_H
@@ -24,7 +24,8 @@ SA_NORETURN SA_COLD void sa_fatal(const char *what, const void *pointer, const c
  * every build. */
 SA_NORETURN SA_COLD void sa_fatal_internal(const char *file, int line, const char *condition);
 
-/* Writes one line to stderr and returns, for example for an error in the options. */
+/* Writes one line to stderr, if that still is stderr, and returns; for example for an error in the
+ * options. */
 SA_COLD void sa_warn(const char *format, ...);
 
 /*
@@ -34,6 +35,11 @@ SA_COLD void sa_warn(const char *format, ...);
  */
 typedef void sa_fatal_report_fn(const char *what, const void *pointer, const char *line);
 extern sa_fatal_report_fn *sa_fatal_report SA_HIDDEN;
+
+/* Writes a line of sa_warn where one may be written that the program survives. Start-up sets the
+ * function. Before that it is NULL, and the line goes to stderr. */
+typedef void sa_fatal_warn_fn(const char *line, size_t bytes);
+extern sa_fatal_warn_fn *sa_fatal_warn SA_HIDDEN;
 
 /* Formats a line as sa_warn writes it: "salloc: ", the text, a newline. Returns its bytes. */
 SA_COLD size_t sa_fatal_format(char *buf, size_t cap, const char *format, va_list ap);

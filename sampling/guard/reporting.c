@@ -15,6 +15,7 @@
 #include "alloc/os/file.h"
 #include "alloc/os/filter.h"
 #include "alloc/os/stack_switch.h"
+#include "alloc/os/stderr_file.h"
 #include "alloc/os/sys.h"
 #include "alloc/os/thread.h"
 #include "alloc/os/vm.h"
@@ -46,7 +47,8 @@ static struct {
     bool confined;  /* sa_reporting_confine was called; atomic, relaxed */
     /* These belong to the thread that reports: */
     enum sa_reporting_end end;
-    bool said; /* the first line was written */
+    bool said;      /* the first line was written */
+    bool to_stderr; /* lines go there */
     char line[LINE_BYTES];
     char path[SA_FILE_PATH_MAX];
     int fd;           /* of the file; -1: none */
@@ -247,6 +249,12 @@ static bool own(enum sa_reporting_end end)
     return false;
 }
 
+static void disown(void)
+{
+    sa_store_release(&reporting.owner, 0);
+    sa_sys_futex_wake(&reporting.owner, 1);
+}
+
 /* Opens the file of reports; -1: none. Only a regular file is opened: opening another kind may wait
  * or have effects. */
 static int open_file(void)
@@ -269,6 +277,24 @@ static int open_file(void)
     return fd;
 }
 
+void sa_reporting_warn(const char *line, size_t bytes)
+{
+    int fd;
+
+    if (sa_stderr_file_may()) {
+        sa_fatal_write(line, bytes);
+        return;
+    }
+    if (!own(SA_REPORTING_ABORTS)) /* waits: this line comes once */
+        return;
+    fd = open_file();
+    if (fd >= 0) {
+        sa_sys_file_write_quiet(fd, line, bytes);
+        sa_sys_close(fd);
+    }
+    disown();
+}
+
 void sa_reporting_after_fork(void)
 {
     sa_store_relaxed(&reporting.owner, 0);
@@ -276,8 +302,11 @@ void sa_reporting_after_fork(void)
 
 bool sa_reporting_begin(enum sa_reporting_end end)
 {
-    if (!own(end))
+    bool to_stderr = end != SA_REPORTING_SURVIVES || sa_stderr_file_may();
+
+    if ((!to_stderr && (!sa_reporting_path || !sa_reporting_path[0])) || !own(end))
         return false;
+    reporting.to_stderr = to_stderr;
     sa_reporting_prepare();
     reporting.end = end;
     reporting.late_ns = sa_clock_ns() + SA_REPORTING_SECONDS * 1000000000ull;
@@ -293,8 +322,7 @@ void sa_reporting_finish(void)
     if (reporting.fd >= 0)
         sa_sys_close(reporting.fd);
     reporting.fd = -1;
-    sa_store_release(&reporting.owner, 0);
-    sa_sys_futex_wake(&reporting.owner, 1);
+    disown();
 }
 
 void sa_reporting_text(const char *line)
@@ -302,7 +330,8 @@ void sa_reporting_text(const char *line)
     size_t bytes = strlen(line);
 
     SA_DCHECK(sa_load_relaxed(&reporting.owner) == self());
-    sa_fatal_write(line, bytes);
+    if (reporting.to_stderr)
+        sa_fatal_write(line, bytes);
     if (!reporting.said) { /* the first line is out, whatever happens from here on */
         reporting.said = true;
         faults_begin();

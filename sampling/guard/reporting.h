@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The making of reports of misuse. There is one report at a time, on a stack of its own. Its lines
- * go to stderr, to the file of `report:PATH`, and to memory where a core dump shows them.
+ * go to stderr, to the file of `report:PATH`, and to memory where a core dump shows them. A report
+ * that the program survives goes to stderr only if that still is stderr (alloc/os/stderr_file.h).
  *
  * Nothing here allocates, waits for a lock, or asks the loader under a lock. Memory that a report
  * reads may be damaged: a fault ends that part of the report, and the report continues with the
@@ -14,6 +15,7 @@
 #include "alloc/base/attrs.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define SA_REPORTING_SECONDS 5
@@ -44,9 +46,13 @@ bool sa_reporting_confined(void);
  * reports use the stack of their thread. */
 void sa_reporting_prepare(void);
 
-/* Begins a report of this thread. False: this thread reports already, or another one has reported
- * for too long. */
+/* Begins a report of this thread. False: this thread reports already, another one has reported for
+ * too long, or there is no place for a report that the program survives. */
 bool sa_reporting_begin(enum sa_reporting_end end);
+
+/* Writes a line outside of a report, that the program survives: to stderr, if that still is stderr,
+ * else to the file of reports. */
+SA_COLD void sa_reporting_warn(const char *line, size_t bytes);
 
 /* In a child of fork: ends the report of a thread that does not exist there. */
 void sa_reporting_after_fork(void);

@@ -5,6 +5,7 @@
  * for the program's own use
  */
 #include "test/outside/check.h"
+#include "test/outside/own_stderr.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -14,18 +15,18 @@
 /* Much longer than the second for which the library tries. */
 #define LONG_MS 30000
 
-static int said[2]; /* a pipe: stderr */
+static int said; /* what is written to stderr */
 
 /* Runs after the library's handler, which stops profiles from being made; until the library has
  * given up. */
 static void prepare(void)
 {
-    struct pollfd ready = {.fd = said[0], .events = POLLIN};
+    struct pollfd ready = {.fd = said, .events = POLLIN};
     char text[200] = {0};
 
     kill(getpid(), SIGUSR2);
     REQUIRE(poll(&ready, 1, LONG_MS) == 1);
-    REQUIRE(read(said[0], text, sizeof(text) - 1) > 0);
+    REQUIRE(read(said, text, sizeof(text) - 1) > 0);
     CHECK_SAYS(strstr(text, "cannot write profile"), "%s", text);
 }
 
@@ -47,8 +48,7 @@ static void start_again(char *self)
     snprintf(conf, sizeof(conf), "profile:%s/life.txt,profile_type:lifetime,profile_signal:USR2",
              path);
     setenv("SALLOC_CONF", conf, 1);
-    execv("/proc/self/exe", arguments);
-    _exit(1);
+    own_stderr_begin(arguments);
 }
 
 int main(int argc, char **argv)
@@ -63,7 +63,7 @@ int main(int argc, char **argv)
     if (argc == 1)
         start_again(argv[0]);
     snprintf(path, sizeof(path), "%s/life.txt", argv[1]);
-    REQUIRE(pipe(said) == 0 && dup2(said[1], STDERR_FILENO) == STDERR_FILENO);
+    said = own_stderr_begin(argv);
     pid = fork();
     REQUIRE(pid >= 0);
     if (pid == 0)

@@ -11,6 +11,7 @@
  *   hardened   the first mismatch ends the program
  */
 #include "test/outside/check.h"
+#include "test/outside/own_stderr.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -149,6 +150,8 @@ static void run_pair(const struct function *maker, const struct function *ender,
     }
 }
 
+static int errors; /* what is written to stderr */
+
 struct outcome {
     int status;
     char text[16384];
@@ -157,28 +160,15 @@ struct outcome {
 static void run(const struct function *maker, const struct function *ender, size_t size,
                 struct outcome *ret)
 {
-    size_t used = 0;
-    int ends[2];
-    ssize_t n;
-    pid_t pid;
+    pid_t pid = fork();
 
-    REQUIRE(pipe(ends) == 0);
-    pid = fork();
     REQUIRE(pid >= 0);
     if (pid == 0) {
-        dup2(ends[1], STDERR_FILENO);
-        close(ends[0]);
-        close(ends[1]);
         run_pair(maker, ender, size);
         _exit(0);
     }
-    close(ends[1]);
-    while (used < sizeof(ret->text) - 1 &&
-           (n = read(ends[0], ret->text + used, sizeof(ret->text) - 1 - used)) > 0)
-        used += (size_t)n;
-    ret->text[used] = '\0';
-    close(ends[0]);
     REQUIRE(waitpid(pid, &ret->status, 0) == pid);
+    own_stderr_read(errors, ret->text, sizeof(ret->text));
 }
 
 static int count(const char *text, const char *part)
@@ -246,6 +236,7 @@ int main(int argc, char **argv)
 {
     static const size_t sizes[] = {64, 8192, 300032}; /* multiples of the alignment */
 
+    errors = own_stderr_begin(argv);
     check_begin();
     REQUIRE(argc == 2);
     for (size_t i = 0; i < COUNT(makers); i++)

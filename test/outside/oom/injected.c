@@ -94,7 +94,6 @@ static int run(int kind, long n, long failures)
 {
     void *p;
 
-    oom_listen();
     faults_clear();
     faults[kind].after = n;
     faults[kind].failures = failures;
@@ -156,6 +155,7 @@ int main(int argc, char **argv)
     long ran = 0, first, max;
 
     REQUIRE(argc == 2 || argc == 4);
+    oom_listen(argv);
     while (kind < FAULT_KINDS && strcmp(kinds[kind], argv[1]) != 0)
         kind++;
     REQUIRE(kind < FAULT_KINDS);

@@ -90,7 +90,7 @@ int main(int argc, char **argv)
     REQUIRE(argc == 3);
     mib = strtoul(argv[2], NULL, 10);
     oom_limit(argv[1][0] == 'A' ? RLIMIT_AS : RLIMIT_DATA, mib, argv);
-    oom_listen();
+    oom_listen(argv);
     check_begin();
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         test_recovery(sizes[i], (double)(mib << 20));

@@ -116,10 +116,11 @@ static void test_several_mappings(void)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argc;
+    oom_listen(argv);
     check_begin();
-    oom_listen();
     test_refused(false);
     test_refused(true);
     test_several_mappings();

@@ -7,6 +7,7 @@
 #define SA_TEST_OOM_H
 
 #include "test/outside/check.h"
+#include "test/outside/own_stderr.h"
 
 #include <errno.h>
 #include <sys/mman.h>
@@ -29,18 +30,17 @@ __attribute__((unused)) static void oom_limit(int resource, size_t mib, char **a
 static int oom_stderr = -1;
 
 /* From here on whatever is written to stderr is kept... */
-__attribute__((unused)) static void oom_listen(void)
+__attribute__((unused)) static void oom_listen(char **argv)
 {
-    oom_stderr = memfd_create("stderr", 0);
-    REQUIRE(oom_stderr >= 0 && dup2(oom_stderr, STDERR_FILENO) >= 0);
+    oom_stderr = own_stderr_begin(argv);
 }
 
 /* ... and it must have been nothing. */
 __attribute__((unused)) static void oom_silent(void)
 {
-    char text[200] = "";
+    char text[200];
 
-    CHECK_SAYS(pread(oom_stderr, text, sizeof(text) - 1, 0) == 0, "stderr: %s", text);
+    CHECK_SAYS(own_stderr_read(oom_stderr, text, sizeof(text)) == 0, "stderr: %s", text);
 }
 
 /* Allocates blocks of a size until there is no more; the list of them, and how many in *ret_n. */

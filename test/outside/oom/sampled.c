@@ -27,7 +27,7 @@ int main(int argc, char **argv)
     setenv("SALLOC_CONF", "sample_interval:1", 1);
     oom_limit(RLIMIT_AS, limit, argv);
     check_begin();
-    oom_listen();
+    oom_listen(argv);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
         oom_empty(oom_fill(sizes[i].small, &n), sizes[i].small);
         oom_empty(oom_fill(sizes[i].large, &n), sizes[i].large);

@@ -74,7 +74,7 @@ int main(int argc, char **argv)
 
     REQUIRE(argc == 2 || argc == 3);
     oom_limit(RLIMIT_AS, strtoul(argv[1], NULL, 10), argv);
-    oom_listen();
+    oom_listen(argv);
     check_begin();
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, 256 << 10);
