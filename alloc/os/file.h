@@ -83,8 +83,8 @@ void sa_file_abandon(struct sa_file *file);
 
 /*
  * Makes a path of a pattern: %p becomes the PID, %e the name of the executable, %n a number that
- * grows with each path made, %% becomes %. -EINVAL: another placeholder, or an empty pattern.
- * -ENAMETOOLONG.
+ * grows with each path made, %c a comma, %% becomes %. -EINVAL: another placeholder, or an empty
+ * pattern. -ENAMETOOLONG.
  */
 int sa_file_expand(const char *pattern, char *buf, size_t cap);
 

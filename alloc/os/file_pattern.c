@@ -16,7 +16,7 @@ int sa_file_check_pattern(const char *pattern)
     if (!*pattern)
         return -EINVAL;
     for (; *pattern; pattern++)
-        if (*pattern == '%' && (!*++pattern || !strchr("pen%", *pattern)))
+        if (*pattern == '%' && (!*++pattern || !strchr("penc%", *pattern)))
             return -EINVAL;
     return 0;
 }
@@ -70,6 +70,8 @@ static int expand(const char *pattern, char *buf, size_t cap, bool count)
             sa_fmt_add(&f, "%c", *pattern);
         else if (*++pattern == 'p')
             sa_fmt_add(&f, "%d", sa_sys_pid());
+        else if (*pattern == 'c')
+            sa_fmt_add(&f, ",");
         else if (*pattern == 'e')
             add_executable(&f);
         else if (*pattern == 'n')

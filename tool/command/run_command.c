@@ -2,11 +2,14 @@
 /* sallocctl run: a program on salloc. */
 #include "tool/command/command.h"
 
+#include "alloc/os/destination.h"
 #include "tool/base/budget.h"
 #include "tool/base/error.h"
+#include "tool/run/program_kind.h"
 #include "tool/run/run_page.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,15 +74,65 @@ static bool add_conf(char *conf, const char *key, const char *value)
     return n >= 0 && (size_t)n < CONF_MAX - used;
 }
 
+/* Adds "key:value" to a list, where the value is an output: a path counts from this folder,
+ * whatever the program does with its own. A comma would end the value. */
+static bool add_output(char *conf, const char *key, const char *value)
+{
+    char folder[PATH_MAX], text[CONF_MAX];
+    const char *parts[] = {"", "", value}, *ending;
+    bool relative = value && *value && *value != '/' && sa_destination_number(value, &ending) < 0;
+    size_t used = 0;
+
+    if (relative && getcwd(folder, sizeof(folder)) && folder[0] == '/') {
+        parts[0] = folder;
+        parts[1] = "/";
+    }
+    for (size_t i = 0; value && i < sizeof(parts) / sizeof(*parts); i++) {
+        for (const char *p = parts[i]; *p; p++) {
+            if (used + 3 > sizeof(text))
+                return false;
+            if (*p == ',' || (*p == '%' && i == 0))
+                text[used++] = '%';
+            text[used++] = *p == ',' ? 'c' : *p;
+        }
+    }
+    text[used] = '\0';
+    return add_conf(conf, key, text);
+}
+
+/* Adds options as in SALLOC_CONF, of which some are outputs. */
+static bool add_options(char *conf, const char *options)
+{
+    static const char *const outputs[] = {"profile:", "stats:", "report:"};
+    char item[CONF_MAX];
+
+    for (; options && *options; options += *options == ',') {
+        size_t n = strcspn(options, ",");
+        const char *key = "";
+
+        if (n >= sizeof(item))
+            return false;
+        memcpy(item, options, n);
+        item[n] = '\0';
+        options += n;
+        for (size_t i = 0; i < sizeof(outputs) / sizeof(*outputs); i++)
+            if (strncmp(item, outputs[i], strlen(outputs[i])) == 0)
+                key = outputs[i];
+        if (*key ? !add_output(conf, key, item + strlen(key)) : !add_conf(conf, "", item))
+            return false;
+    }
+    return true;
+}
+
 /* Later options win, so those of the command line come last. A type counts for the profile before
  * it. */
 static bool set_conf(const struct options *o)
 {
     char conf[CONF_MAX] = "";
 
-    return add_conf(conf, "", getenv("SALLOC_CONF")) && add_conf(conf, "", o->conf) &&
-           add_conf(conf, "profile:", o->profile) && add_conf(conf, "profile_type:", o->type) &&
-           add_conf(conf, "stats:", o->stats) && (!*conf || setenv("SALLOC_CONF", conf, 1) == 0);
+    return add_conf(conf, "", getenv("SALLOC_CONF")) && add_options(conf, o->conf) &&
+           add_output(conf, "profile:", o->profile) && add_conf(conf, "profile_type:", o->type) &&
+           add_output(conf, "stats:", o->stats) && (!*conf || setenv("SALLOC_CONF", conf, 1) == 0);
 }
 
 static bool set_preload(const char *library)
@@ -101,6 +154,7 @@ static int run(const void *options, int count, char **operands)
 {
     char library[4096], profile[SA_RUN_PROFILE_MAX];
     struct options o = *(const struct options *)options;
+    const char *unfit;
     int code, error;
 
     (void)count;
@@ -126,11 +180,15 @@ static int run(const void *options, int count, char **operands)
         fprintf(stderr, "sallocctl: the options are too long, or there is no memory\n");
         return NOT_RUN;
     }
+    unfit = sa_program_kind_unfit(operands[0]);
     if (o.page) {
-        code = sa_run_page(operands, profile, o.page, o.every, &error);
+        code = sa_run_page(operands, profile, o.page, o.every, unfit, &error);
         if (!error)
             return code;
     } else {
+        if (unfit)
+            fprintf(stderr, "sallocctl: %s does not run on salloc: %s; %s\n", operands[0], unfit,
+                    o.profile || o.stats ? "it writes nothing" : "it has its own malloc");
         sa_budget_end();
         execvp(operands[0], operands);
         error = errno;
@@ -162,10 +220,12 @@ const struct sa_command sa_command_run = {
     .name = "run",
     .what = "run a program on salloc",
     .synopsis = "[OPTION...] [--] PROGRAM [ARGUMENT...]\n",
-    .text =
-        "Runs a program on salloc, and all that it starts. The exit status is the program's.\n"
-        "Options in the variable SALLOC_CONF hold, too; those named here win. Without effect on\n"
-        "static programs and, as all of LD_PRELOAD, on those that gain privileges.\n",
+    .text = "Runs a program on salloc, and all that it starts. The exit status is the program's.\n"
+            "Options in the variable SALLOC_CONF hold, too; those named here win. Names of files "
+            "count\n"
+            "from this folder, also if the program leaves it. Without effect on static programs "
+            "and, as\n"
+            "all of LD_PRELOAD, on those that gain privileges; stderr says so.\n",
     .exit_codes = "the program's; 2 usage, 126 it cannot be run, 127 there is no such program.\n",
     SA_COMMAND_OPTIONS(table, struct options),
     .starts_program = 1,

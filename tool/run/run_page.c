@@ -142,7 +142,8 @@ static int run(char **argv, struct sa_moments *m, double every, int *ret_error)
 }
 
 /* Makes the page of a profile, in its place of the folder, or that of a time line. */
-static void make_page(const char *folder, struct sa_moments *m, const char *title, const char *page)
+static void make_page(const char *folder, struct sa_moments *m, const char *title, const char *page,
+                      const char *unfit)
 {
     struct sa_error e = {SA_EXIT_DONE, ""};
     char path[SA_RUN_PROFILE_MAX + 16];
@@ -153,10 +154,8 @@ static void make_page(const char *folder, struct sa_moments *m, const char *titl
             fprintf(stderr, "sallocctl: %s shows the heap of %s at %zu moments\n", page, title,
                     m->count);
     } else if (access(path, F_OK) != 0)
-        fprintf(stderr,
-                "sallocctl: %s left no profile: a signal or _exit ended it, it is static, or it "
-                "gained privileges\n",
-                title);
+        fprintf(stderr, "sallocctl: %s left no profile: %s\n", title,
+                unfit ? unfit : "a signal or _exit ended it");
     else if (sa_flame_write(path, NULL, title, page, &e))
         fprintf(stderr, "sallocctl: %s shows the heap of %s\n", page, title);
     sa_error_print(&e);
@@ -188,7 +187,8 @@ static int end_alike(int status)
     return 128 + WTERMSIG(status); /* as a shell says it */
 }
 
-int sa_run_page(char **argv, const char *profile, const char *page, double every, int *ret_error)
+int sa_run_page(char **argv, const char *profile, const char *page, double every, const char *unfit,
+                int *ret_error)
 {
     char folder[SA_RUN_PROFILE_MAX];
     struct sa_moments *m = every > 0 ? calloc(1, sizeof(*m)) : NULL;
@@ -196,7 +196,7 @@ int sa_run_page(char **argv, const char *profile, const char *page, double every
 
     snprintf(folder, sizeof(folder), "%.*s", (int)(strlen(profile) - strlen(FILE_NAME)), profile);
     if (!*ret_error)
-        make_page(folder, m, argv[0], page);
+        make_page(folder, m, argv[0], page, unfit);
     if (m)
         sa_moments_free(m);
     free(m);

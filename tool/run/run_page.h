@@ -11,9 +11,11 @@ int sa_run_page_prepare(char ret[SA_RUN_PROFILE_MAX]);
 /*
  * Runs a program with the environment of this process, and makes the page when it has ended.
  * profile: from above. every: seconds between the moments of a time line; 0: there is none, as
- * for a program that ends before the second of them. *ret_error: errno if the program could not be
+ * for a program that ends before the second of them. unfit: why the program does not run on salloc;
+ * NULL: it may. *ret_error: errno if the program could not be
  * run, else 0. Returns its exit status; ends this process by a signal if one ended the program.
  */
-int sa_run_page(char **argv, const char *profile, const char *page, double every, int *ret_error);
+int sa_run_page(char **argv, const char *profile, const char *page, double every, const char *unfit,
+                int *ret_error);
 
 #endif
