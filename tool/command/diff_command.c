@@ -93,7 +93,7 @@ static int run(const void *options, int count, char **operands)
 }
 
 static const struct sa_command_option table[] = {
-    {'s', "seconds", "N", "read the process twice\n", offsetof(struct options, seconds),
+    {'s', "seconds", "TIME", "read the process twice\n", offsetof(struct options, seconds),
      sa_take_seconds},
     {0, "html", "PAGE",
      "write a page instead, with a flame graph of the changes; '-' is\n"
@@ -110,7 +110,7 @@ const struct sa_command sa_command_diff = {
     .name = "diff",
     .what = "show what changed between two profiles",
     .synopsis = "[OPTION...] BEFORE AFTER\n"
-                "[OPTION...] --seconds N PID\n",
+                "[OPTION...] --seconds TIME PID\n",
     .text =
         "Shows what changed between two profiles, or in a process within N seconds: the total and\n"
         "its parts, each change with its 95 % interval. Changes that chance does not explain come\n"

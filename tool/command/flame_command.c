@@ -96,9 +96,9 @@ static const struct sa_command_option table[] = {
      "what the page shows first, as inuse_objects; else the one that the\n"
      "profile shows first\n",
      offsetof(struct options, metric), sa_take_text},
-    {0, "every", "SECONDS", "with --for: a page with a time line, read every so many seconds\n",
+    {0, "every", "TIME", "with --for: a page with a time line, read after each such time\n",
      offsetof(struct options, every), sa_take_seconds},
-    {0, "for", "SECONDS", "how long; less if the process ends\n", offsetof(struct options, seconds),
+    {0, "for", "TIME", "how long; less if the process ends\n", offsetof(struct options, seconds),
      sa_take_seconds},
     SA_OPTION_SYSROOT,
     SA_OPTION_DEBUGINFOD,

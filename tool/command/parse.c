@@ -3,6 +3,7 @@
 #include "tool/command/command.h"
 
 #include "tool/base/error.h"
+#include "tool/base/units.h"
 #include "tool/reading/output.h"
 #include "tool/target/target.h"
 
@@ -16,7 +17,6 @@
 #define OPTIONS_MAX 24
 #define LONG        256 /* of getopt_long: an option by its name; plus its number */
 #define HELP        1   /* no letter */
-#define SECONDS_MAX (3652.0 * 86400)
 
 /* getopt_long's two lists. */
 struct lists {
@@ -153,13 +153,10 @@ const char *sa_take_text(const char *argument, void *field)
 
 const char *sa_take_seconds(const char *argument, void *field)
 {
-    char *end;
-    double seconds = strtod(argument, &end);
+    double seconds;
 
-    if (end != argument && strcmp(end, "s") == 0)
-        end++;
-    if (*end || end == argument || !(seconds > 0 && seconds <= SECONDS_MAX))
-        return "it needs a number of seconds above 0";
+    if (!sa_units_time(argument, &seconds) || !(seconds > 0))
+        return "it needs " SA_UNITS_TIME ", above 0";
     *(double *)field = seconds;
     return NULL;
 }

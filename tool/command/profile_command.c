@@ -116,7 +116,7 @@ static const struct sa_command_option table[] = {
      "the process allocates from now on, for 30 seconds or those of\n"
      "--seconds\n",
      offsetof(struct options, type), take_type},
-    {'s', "seconds", "SECONDS", "of -t allocations\n", offsetof(struct options, seconds),
+    {'s', "seconds", "TIME", "of -t allocations\n", offsetof(struct options, seconds),
      sa_take_seconds},
     {0, "stop", NULL, "stop the process for the milliseconds of the reading\n",
      offsetof(struct options, stop), sa_take_flag},

@@ -46,14 +46,14 @@ static int run(const void *options, int operand_count, char **operands)
 }
 
 static const struct sa_command_option table[] = {
-    {'s', "seconds", "SECONDS", "read twice, so many seconds apart, and show the rate in between\n",
+    {'s', "seconds", "TIME", "read twice, so far apart, and show the rate in between\n",
      offsetof(struct options, seconds), sa_take_seconds},
 };
 
 const struct sa_command sa_command_ps = {
     .name = "ps",
     .what = "list the processes that run on salloc",
-    .synopsis = "[--seconds SECONDS]\n",
+    .synopsis = "[--seconds TIME]\n",
     .text = "Lists the processes that run on salloc and may be read, by PID:\n"
             "\n"
             "  RSS MiB     memory of the process, of all kinds\n"

@@ -2,6 +2,7 @@
 /* Options of tables; see report_options.h. */
 #include "tool/command/report_options.h"
 
+#include "tool/base/units.h"
 #include "tool/report/report_keys.h"
 #include "tool/symbol/debuginfod.h"
 
@@ -45,12 +46,11 @@ const char *sa_take_rows(const char *argument, void *field)
 
 const char *sa_take_debuginfod(const char *argument, void *field)
 {
-    char *end;
-    double seconds = strtod(argument, &end);
+    double seconds;
 
     (void)field;
-    if (*end || end == argument || !(seconds >= 0 && seconds <= DEBUGINFOD_MAX))
-        return "it needs seconds, at most a day";
+    if (!sa_units_time(argument, &seconds) || seconds > DEBUGINFOD_MAX)
+        return "it needs " SA_UNITS_TIME ", at most a day";
     sa_debuginfod_allow(seconds);
     return NULL;
 }

@@ -27,9 +27,9 @@
 
 #define SA_OPTION_DEBUGINFOD                                                                       \
     {                                                                                              \
-        0, "debuginfod", "SECONDS",                                                                \
+        0, "debuginfod", "TIME",                                                                   \
             "how long to wait in all for servers of debug information\n"                           \
-            "(DEBUGINFOD_URLS); 2 without it; 0: do not ask them\n",                               \
+            "(DEBUGINFOD_URLS); 2 s without it; 0: do not ask them\n",                             \
             0, sa_take_debuginfod                                                                  \
     }
 

@@ -204,7 +204,7 @@ static const struct sa_command_option table[] = {
      offsetof(struct options, profile), sa_take_text},
     {0, "html", "PAGE", "write a page with a flame graph of the profile at exit\n",
      offsetof(struct options, page), sa_take_text},
-    {0, "every", "SECONDS", "with --html: a page with a time line, read every so many seconds\n",
+    {0, "every", "TIME", "with --html: a page with a time line, read after each such time\n",
      offsetof(struct options, every), sa_take_seconds},
     {'t', "type", "TYPE", "of that profile: heap, peak, fragmentation, allocation, lifetime\n",
      offsetof(struct options, type), sa_take_text},

@@ -82,7 +82,7 @@ static const struct sa_command_option table[] = {
      "write the page to FILE, as a whole; endings .json, .openmetrics and\n"
      ".prom are formats\n",
      offsetof(struct options, file), sa_take_text},
-    {0, "every", "SECONDS", "write it anew every so many seconds, until the process ends\n",
+    {0, "every", "TIME", "write it anew after each such time, until the process ends\n",
      offsetof(struct options, every), sa_take_seconds},
     {0, "json", NULL, "as JSON\n", offsetof(struct options, json), sa_take_flag},
     {0, "openmetrics", NULL, "as OpenMetrics\n", offsetof(struct options, openmetrics),

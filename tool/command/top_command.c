@@ -92,9 +92,9 @@ static const struct sa_command_option table[] = {
      "of a process: what holds memory, as in 'report'; without it, the\n"
      "functions that called malloc\n",
      offsetof(struct options, by), take_by},
-    {0, "every", "SECONDS", "read anew every so many seconds, 2 without it\n",
+    {0, "every", "TIME", "read anew after each such time, 2 s without it\n",
      offsetof(struct options, every), sa_take_seconds},
-    {0, "within", "SECONDS", "of a process: who grew within so many seconds, 10 without it\n",
+    {0, "within", "TIME", "of a process: who grew within that time, 10 s without it\n",
      offsetof(struct options, within), sa_take_seconds},
     {0, "batch", NULL, "print to stdout, one reading after the other\n",
      offsetof(struct options, batch), sa_take_flag},

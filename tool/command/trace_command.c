@@ -3,6 +3,7 @@
 #include "tool/command/command.h"
 
 #include "sampling/export/write.h"
+#include "tool/base/units.h"
 #include "tool/reading/event_trace.h"
 #include "tool/reading/output.h"
 #include "tool/target/control_client.h"
@@ -53,18 +54,10 @@ static void catch_interrupts(void)
 
 static const char *take_bytes(const char *argument, void *field)
 {
-    static const char units[] = "kmg";
-    unsigned long long bytes;
-    const char *unit;
-    char *end;
+    uint64_t bytes;
 
-    errno = 0;
-    bytes = strtoull(argument, &end, 10);
-    unit = *end ? strchr(units, *end) : NULL;
-    if (end == argument || *argument == '-' || errno || (*end && (!unit || end[1])) ||
-        bytes > SA_EVENT_RING_MAX)
+    if (!sa_units_bytes(argument, &bytes))
         return "it needs a number of bytes, as 64m";
-    bytes <<= unit ? 10 * (unit - units + 1) : 0;
     if (bytes < 4096 || bytes > SA_EVENT_RING_MAX)
         return "it is 4k to 16g";
     *(size_t *)field = bytes;
@@ -181,7 +174,7 @@ static const struct sa_command_option table[] = {
      "(a sample for each event); .txt, .collapsed, .folded add them up.\n"
      "Without it a .pb.gz goes to stdout.\n",
      offsetof(struct options, file), sa_take_output},
-    {'s', "seconds", "SECONDS", "how long, 30 without it; Ctrl-C ends it, and writes the file\n",
+    {'s', "seconds", "TIME", "how long, 30 s without it; Ctrl-C ends it, and writes the file\n",
      offsetof(struct options, seconds), sa_take_seconds},
     {'a', "all", NULL, "also the events that the process has recorded before\n",
      offsetof(struct options, all), sa_take_flag},

@@ -2,6 +2,8 @@
 /* Requests; see request.h. No state. */
 #include "tool/serve/request.h"
 
+#include "tool/base/units.h"
+
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -36,10 +38,7 @@ static bool parse_pid(const char *text, pid_t *ret)
 
 static bool parse_seconds(const char *text, double *ret)
 {
-    char *end;
-
-    *ret = strtod(text, &end);
-    return *text >= '0' && *text <= '9' && !*end && *ret >= 0 && *ret <= SA_SERVE_SECONDS_MAX;
+    return sa_units_time(text, ret) && *ret <= SA_SERVE_SECONDS_MAX;
 }
 
 unsigned sa_serve_request_parse(const char *path, const char *pid, const char *seconds,
@@ -62,7 +61,7 @@ unsigned sa_serve_request_parse(const char *path, const char *pid, const char *s
         return 400;
     }
     if (seconds && ret->kind == SA_SERVE_ALLOCS && !parse_seconds(seconds, &ret->seconds)) {
-        *why = "seconds: a number up to 300";
+        *why = "seconds: a time up to 300 s, as 30 or 1m";
         return 400;
     }
     return 200;
