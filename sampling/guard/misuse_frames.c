@@ -2,10 +2,12 @@
 /* Frames of a report; see misuse_frames.h. No state. */
 #include "sampling/guard/misuse_frames.h"
 
+#include "alloc/base/fmt.h"
 #include "alloc/base/fatal.h"
 #include "sampling/guard/reporting.h"
 #include "sampling/stack/loaded_object.h"
 #include "sampling/stack/stack.h"
+#include "sampling/stack/unloaded.h"
 #include "sampling/symbolize/mappings.h"
 #include "sampling/symbolize/symbols.h"
 
@@ -67,6 +69,20 @@ static void look_up(const uintptr_t *pc, struct frame *frames, unsigned depth, u
     sa_mappings_free(&m);
 }
 
+/* Writes a frame outside of all objects, or in one that was unloaded. */
+static void bare_frame(uintptr_t pc, unsigned i)
+{
+    char name[SA_UNLOADED_NAME + 48];
+    struct sa_fmt f;
+
+    sa_fmt_init(&f, name, sizeof(name));
+    if (sa_unloaded_is(pc))
+        sa_unloaded_format(&sa_unloaded, pc, &f);
+    else
+        sa_fmt_add(&f, "0x%zx", (size_t)(pc - 1));
+    sa_reporting_line("    #%u %s", i, name);
+}
+
 /* Writes a frame from the tables of the loader, without opening a file. */
 static void plain_frame(uintptr_t pc, unsigned i)
 {
@@ -80,7 +96,7 @@ static void plain_frame(uintptr_t pc, unsigned i)
                           map->l_name[0] ? map->l_name : sa_reporting_program(),
                           (size_t)(pc - 1 - map->l_addr));
     else
-        sa_reporting_line("    #%u 0x%zx", i, (size_t)(pc - 1));
+        bare_frame(pc, i);
 }
 
 void sa_misuse_frames(const uintptr_t *pc, unsigned depth)
@@ -101,7 +117,7 @@ void sa_misuse_frames(const uintptr_t *pc, unsigned depth)
                 look_up(pc, frames, depth, i, &names);
     for (unsigned i = 0; i < depth; i++) {
         if (!frames[i].path)
-            sa_reporting_line("    #%u 0x%zx", i, (size_t)(pc[i] - 1));
+            bare_frame(pc[i], i);
         else
             sa_reporting_line("    #%u %s+0x%zx %s", i, names.data + frames[i].path,
                               (size_t)frames[i].offset,

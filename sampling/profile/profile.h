@@ -64,9 +64,11 @@ struct sa_sample_copy {
 /* The process of a profile that was made outside of it (tool/), where writers ask the system. */
 struct sa_mappings; /* sampling/symbolize/mappings.h */
 struct sa_symbol;   /* sampling/symbolize/symbols.h */
+struct sa_unloaded; /* sampling/stack/unloaded.h */
 struct sa_buffer;
 struct sa_profile_origin {
-    int pid; /* 0: not known */
+    int pid;                            /* 0: not known */
+    const struct sa_unloaded *unloaded; /* names of its objects that were unloaded */
     int (*mappings)(const struct sa_profile_origin *origin, struct sa_mappings *ret);
     void (*thread_name)(const struct sa_profile_origin *origin, uint32_t tid, char *ret,
                         size_t cap);

@@ -23,12 +23,14 @@
 /* A stack of the table. "const": written once, under STACKS, before the first reference exists. */
 struct sa_stack {
     struct sa_stack *next; /* in its bucket; under STACKS */
-    uint64_t hash;         /* of pc[]; const */
+    uint64_t hash;         /* of pc[]; under STACKS: changes with pc[] */
     uint32_t references;   /* under STACKS */
     uint16_t depth;        /* frames, up to SA_STACK_MAX; 0: the unknown stack; const */
     uint16_t slot;         /* index in its block (stack_table.c); const */
     struct sa_sums totals; /* of all samples ever taken here; under SAMPLES, with a reference */
-    uintptr_t pc[];        /* return addresses, leaf first; const */
+    /* Return addresses, leaf first. Atomic, relaxed: const, but that addresses in an object that is
+     * unloaded become places in it (unloaded.h), once. */
+    uintptr_t pc[];
 };
 
 struct sa_stack_stats {
@@ -76,6 +78,10 @@ void sa_stack_unref(struct sa_stack *stack);
 void sa_stack_ref_locked(struct sa_stack *stack);
 void sa_stack_each(void (*visit)(struct sa_stack *stack, void *arg), void *arg,
                    struct sa_sums *ret_evicted);
+
+/* Tells the table that an object was unloaded: return addresses that follow a byte of [start, end)
+ * become places in it (unloaded.h). base: what its offsets count from. Takes STACKS. */
+void sa_stack_unload(uintptr_t start, uintptr_t end, uintptr_t base, const char *name);
 
 /* Stores the current counts. Takes STACKS. */
 void sa_stack_stats(struct sa_stack_stats *ret);

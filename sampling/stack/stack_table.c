@@ -90,24 +90,6 @@ static unsigned size_for(unsigned depth)
     return size;
 }
 
-/* Returns the hash of a stack. The constants are those of MurmurHash3's 64-bit finalizer. */
-static uint64_t hash_of(const uintptr_t *pc, unsigned depth)
-{
-    uint64_t a = depth, b = 0x9e3779b97f4a7c15, last = 0;
-    unsigned i;
-
-    for (i = 0; i + 1 < depth; i += 2) { /* two chains, so that the CPU overlaps multiplications */
-        a = (a ^ pc[i]) * 0xff51afd7ed558ccd;
-        b = (b ^ pc[i + 1]) * 0xc4ceb9fe1a85ec53;
-        a ^= a >> 32;
-        b ^= b >> 29;
-    }
-    if (i < depth)
-        last = pc[i] * 0xff51afd7ed558ccd;
-    a = (a ^ (b >> 7) ^ last ^ last >> 31) * 0xc4ceb9fe1a85ec53 + b;
-    return a ^ a >> 33;
-}
-
 static void link_ready(struct stack_block *b) SA_REQUIRES(SA_RANK_STACKS)
 {
     b->ready_since = table.now;
@@ -383,7 +365,7 @@ struct sa_stack *sa_stack_intern(const uintptr_t *pc, unsigned depth)
 
     if (depth > SA_STACK_MAX)
         depth = SA_STACK_MAX;
-    hash = hash_of(pc, depth);
+    hash = stack_hash_of(pc, depth);
     sa_lock_acquire(&table.lock, SA_RANK_STACKS);
     if (depth && start()) {
         s = find(hash, pc, depth);
@@ -465,6 +447,13 @@ SA_RARE void sa_stack_stats(struct sa_stack_stats *ret)
     sa_lock_acquire(&table.lock, SA_RANK_STACKS);
     *ret = table.stats;
     ret->evicted_samples = table.evicted.samples + table.evicted.certain;
+    sa_lock_release(&table.lock, SA_RANK_STACKS);
+}
+
+SA_RARE void sa_stack_unload(uintptr_t start, uintptr_t end, uintptr_t base, const char *name)
+{
+    sa_lock_acquire(&table.lock, SA_RANK_STACKS);
+    sa_stack_table_unload(&table, start, end, base, name);
     sa_lock_release(&table.lock, SA_RANK_STACKS);
 }
 

@@ -104,6 +104,28 @@ SA_INLINE struct stack_block *stack_quiet_block(struct stack_ring *l)
     return (struct stack_block *)((char *)l - offsetof(struct stack_block, quiet));
 }
 
+/* Returns the hash of a stack. The constants are those of MurmurHash3's 64-bit finalizer. */
+SA_INLINE uint64_t stack_hash_of(const uintptr_t *pc, unsigned depth)
+{
+    uint64_t a = depth, b = 0x9e3779b97f4a7c15, last = 0;
+    unsigned i;
+
+    for (i = 0; i + 1 < depth; i += 2) { /* two chains, so that the CPU overlaps multiplications */
+        a = (a ^ pc[i]) * 0xff51afd7ed558ccd;
+        b = (b ^ pc[i + 1]) * 0xc4ceb9fe1a85ec53;
+        a ^= a >> 32;
+        b ^= b >> 29;
+    }
+    if (i < depth)
+        last = pc[i] * 0xff51afd7ed558ccd;
+    a = (a ^ (b >> 7) ^ last ^ last >> 31) * 0xc4ceb9fe1a85ec53 + b;
+    return a ^ a >> 33;
+}
+
+/* Does what sa_stack_unload does. Stacks move to other buckets. */
+void sa_stack_table_unload(struct stack_table *t, uintptr_t start, uintptr_t end, uintptr_t base,
+                           const char *name) SA_REQUIRES(SA_RANK_STACKS);
+
 /* Checks the invariants (sa_stack_table_validate). Requires STACKS. */
 void sa_stack_table_check(const struct stack_table *t) SA_REQUIRES(SA_RANK_STACKS);
 

@@ -8,6 +8,7 @@
 #include "alloc/base/sort.h"
 #include "alloc/base/utf8.h"
 #include "alloc/os/vm.h"
+#include "sampling/stack/unloaded.h"
 #include "sampling/symbolize/symbols.h"
 
 #include <errno.h>
@@ -111,7 +112,8 @@ static bool collect(const struct sa_profile *profile, struct sa_frames *ret)
 }
 
 /* Gives a frame without a symbol its name. False: no memory. */
-static bool name_by_place(struct sa_frames *f, struct sa_frame *frame)
+static bool name_by_place(struct sa_frames *f, struct sa_frame *frame,
+                          const struct sa_profile_origin *origin)
 {
     char name[320];
     struct sa_fmt fmt;
@@ -120,6 +122,8 @@ static bool name_by_place(struct sa_frames *f, struct sa_frame *frame)
     sa_fmt_init(&fmt, name, sizeof(name));
     if (frame->pc == SA_FRAMES_NOWHERE) {
         sa_fmt_add(&fmt, SA_FRAMES_NO_STACK);
+    } else if (sa_unloaded_is(frame->pc)) {
+        sa_unloaded_format(origin ? origin->unloaded : &sa_unloaded, frame->pc, &fmt);
     } else if (frame->segment) {
         const struct sa_segment *s = sa_mappings_segment(&f->mappings, frame->segment - 1);
         const struct sa_object *object = sa_mappings_object(&f->mappings, s->object);
@@ -170,7 +174,7 @@ static bool name_object(struct sa_frames *f, size_t first, size_t count,
     for (size_t i = 0; i < count; i++) {
         frame[i].name = symbols[i].name;
         frame[i].guess = object && !found;
-        if (!frame[i].name && !name_by_place(f, &frame[i]))
+        if (!frame[i].name && !name_by_place(f, &frame[i], origin))
             return false;
         if (i == 0 || frame[i].name != frame[i - 1].name)
             f->functions++;

@@ -11,6 +11,7 @@
 #ifndef SA_SAMPLING_SYMBOLIZE_FRAMES_H
 #define SA_SAMPLING_SYMBOLIZE_FRAMES_H
 
+#include "alloc/base/atomic.h"
 #include "sampling/profile/profile.h"
 #include "sampling/symbolize/mappings.h"
 
@@ -19,7 +20,8 @@ struct sa_frame {
     uint32_t segment;  /* index in mappings plus 1; 0: in no object */
     uint32_t function; /* number of its function, from 1; frames of one function are neighbours */
     size_t name;       /* offset in names: a symbol; else "object+0x123", as addr2line takes it, or
-                          "0x123" outside of all objects, unless the profile's origin has a name */
+                          "0x123" outside of all objects, unless the profile's origin has a name,
+                          and "[unloaded object+0x123]" in one that was unloaded */
     bool guess;        /* the object has no symbol table. A reader of the file may find the name */
 };
 
@@ -69,7 +71,7 @@ static inline size_t sa_frames_depth(const struct sa_stack *stack)
 
 static inline uintptr_t sa_frames_pc(const struct sa_stack *stack, size_t i)
 {
-    return stack->depth ? stack->pc[i] : SA_FRAMES_NOWHERE;
+    return stack->depth ? sa_load_relaxed(&stack->pc[i]) : SA_FRAMES_NOWHERE;
 }
 
 #endif

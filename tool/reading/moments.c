@@ -148,6 +148,7 @@ bool sa_moments_add(struct sa_moments *m, pid_t pid, struct sa_error *e)
     fine = read_whole(&r, &p, e);
     if (fine && !take_mappings(m, &r))
         fine = no_memory(e);
+    m->unloaded = r.stacks.unloaded;
     m->left_out += fine && p.live.dropped;
     if (fine && !p.live.dropped && m->readings++ % m->stride == 0) {
         while (m->count == SA_MOMENTS_MAX ||
@@ -221,6 +222,7 @@ bool sa_moments_file(struct sa_moments *m, const char *root, struct sa_profile_f
                      struct sa_error *e)
 {
     const struct sa_profile_origin origin = {.pid = m->pid,
+                                             .unloaded = &m->unloaded,
                                              .mappings = own_mappings,
                                              .thread_name = thread_number,
                                              .code_names = own_code_names,

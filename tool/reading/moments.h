@@ -7,6 +7,7 @@
 #ifndef SA_TOOL_READING_MOMENTS_H
 #define SA_TOOL_READING_MOMENTS_H
 
+#include "sampling/stack/unloaded.h"
 #include "tool/file/profile_file.h"
 #include "tool/reading/reading.h"
 
@@ -37,6 +38,7 @@ struct sa_moments {
     unsigned stride;             /* how many readings there are for each moment; 0: none yet */
     uint64_t readings, left_out; /* left out: those during which too much changed */
     struct sa_mappings mappings; /* of the last reading, */
+    struct sa_unloaded unloaded; /* as the next */
     int pid;
     int64_t interval;
 };

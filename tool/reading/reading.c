@@ -390,6 +390,7 @@ static bool begin(struct sa_reading *r, enum salloc_profile_type type,
     profile->waste_max = INFINITY;
     profile->clock_ns = sa_time_ns(CLOCK_REALTIME) - sa_time_ns(CLOCK_MONOTONIC);
     ret->origin = (struct sa_profile_origin){.pid = r->target.pid,
+                                             .unloaded = &r->stacks.unloaded,
                                              .mappings = origin_mappings,
                                              .thread_name = origin_thread_name,
                                              .code_names = origin_code_names,

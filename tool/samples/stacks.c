@@ -47,6 +47,22 @@ static const struct sa_own_field sums_fields[] = {
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
+/* Names that cannot be read, as of a library without them, stay unknown. */
+static void read_unloaded(struct sa_stacks *s, const struct sa_table *table)
+{
+    struct sa_error none = {SA_EXIT_DONE, ""};
+    struct sa_unloaded *u = &s->unloaded;
+    uint64_t at = sa_table_variable(table, "sa_unloaded", &none);
+
+    if (none.code || sa_table_constant(table, "struct sa_unloaded", &none) != sizeof(*u) ||
+        !sa_target_read(s->target, at, u, sizeof(*u)) || u->count > SA_UNLOADED_NAMES) {
+        memset(u, 0, sizeof(*u));
+        return;
+    }
+    for (uint32_t i = 0; i < u->count; i++)
+        u->names[i][SA_UNLOADED_NAME - 1] = '\0';
+}
+
 bool sa_stacks_open(struct sa_stacks *s, struct sa_target *t, const struct sa_table *table,
                     struct sa_error *e)
 {
@@ -62,6 +78,7 @@ bool sa_stacks_open(struct sa_stacks *s, struct sa_target *t, const struct sa_ta
     if (s->pc > SA_PLAN_SPAN_MAX || s->stack.span > s->pc || s->totals > s->pc ||
         s->sums.span > s->pc - s->totals)
         sa_error_set(e, SA_EXIT_VERSION, "stacks of its library are not what this sallocctl knows");
+    read_unloaded(s, table);
     sa_stack_table_limit(TABLE_BYTES);
     return !e->code;
 }

@@ -9,6 +9,7 @@
 #define SA_TOOL_SAMPLES_STACKS_H
 
 #include "sampling/stack/stack.h"
+#include "sampling/stack/unloaded.h"
 #include "tool/layout/table.h"
 
 struct sa_stacks {
@@ -22,6 +23,7 @@ struct sa_stacks {
         bool followed;
     } * entries; /* open addressing, at most half full */
     size_t count, cap;
+    struct sa_unloaded unloaded; /* names of objects that the target has unloaded */
 };
 
 bool sa_stacks_open(struct sa_stacks *s, struct sa_target *t, const struct sa_table *table,
