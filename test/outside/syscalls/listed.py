@@ -38,7 +38,7 @@ NAMES = {0: "read", 1: "write", 3: "close", 9: "mmap", 10: "mprotect", 11: "munm
 PROT_NONE, PROT_BOTH = 0, 3
 MAP_PRIVATE_ANONYMOUS, MAP_FIXED = 0x22, 0x10
 FUTEX = {128, 129, 132}  # wait, wake, compare and requeue, all private
-AT_START = {"mmap", "munmap", "mprotect", "madvise", "sched_getaffinity", "membarrier"}
+AT_START = {"mmap", "munmap", "mprotect", "madvise", "sched_getaffinity", "membarrier", "newfstatat", "ioctl"}
 
 # Whether the arguments are those of the list.
 LISTED = {
