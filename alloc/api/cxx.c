@@ -18,6 +18,7 @@
  *
  * Shared words: each operator new has a static word `found` (new_by_other).
  */
+#include "alloc/api/dlsym.h"
 #include "alloc/api/entry.h"
 #include "alloc/api/replaced.h"
 #include "alloc/base/atomic.h"
@@ -26,6 +27,7 @@
 #include "alloc/base/page.h"
 #include "alloc/front/fast_path.h"
 #include "alloc/front/mismatch.h"
+#include "alloc/os/loader.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -89,12 +91,12 @@ typedef void *(*new_function)(size_t, ...);
  * that brings libstdc++ with it, which RTLD_NEXT does not find. */
 static new_function new_next(const char *name)
 {
-    void *next = dlsym(RTLD_NEXT, name);
+    void *next = sa_loader_dlsym(RTLD_NEXT, name);
 #ifndef SA_STATIC
-    void *library = next ? NULL : dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD);
+    void *library = next ? NULL : sa_direct_dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD);
 
     if (library) {
-        next = dlsym(library, name);
+        next = sa_loader_dlsym(library, name);
         dlclose(library);
     }
 #endif

@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dlopen, exported to clear RTLD_DEEPBIND in its flags, unless SALLOC_CONF=deepbind:on.
+ * dlopen and dlmopen, exported to clear RTLD_DEEPBIND in their flags, unless
+ * SALLOC_CONF=deepbind:on.
  *
  * The flag binds malloc and free of the loaded library to libc's, although another allocator is
  * preloaded. Pointers then cross allocators and the program dies, as php does with any preloaded
- * malloc.
+ * malloc. dlmopen can load into the program's own namespace (LM_ID_BASE), where the same holds. In
+ * other namespaces the library has a libc and a malloc of its own, and the flag is left alone.
  *
- * The call of the real dlopen is a tail call. dlopen takes its return address for the caller, whose
+ * The call of the next dlopen is a tail call. dlopen takes its return address for the caller, whose
  * search path applies: it must see the program, not this library.
  *
  * A static program has no second dlopen: the archive's comes before libc's. There libc's dlmopen
- * has the same effect, because a static program has one search path and one namespace.
+ * has the same effect, because a static program has one search path and one namespace. So the
+ * archive has no dlmopen.
  */
+#include "alloc/api/dlsym.h"
 #include "alloc/api/init.h"
 #include "alloc/api/options.h"
 #include "alloc/base/attrs.h"
+#include "alloc/os/loader.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -27,9 +32,11 @@
 #endif
 
 typedef void *(*dlopen_function)(const char *, int);
+typedef void *(*dlmopen_function)(Lmid_t, const char *, int);
 
-/* Atomic, relaxed: every thread that looks it up stores the same address. */
-static dlopen_function real_dlopen;
+/* libc's functions; atomic, relaxed: every thread stores the same. */
+static dlopen_function libc_dlopen;
+static void *dlopen_interposer; /* sa_loader_interposer */
 
 #ifdef SA_STATIC
 static void *static_dlopen(const char *path, int flags)
@@ -40,27 +47,81 @@ static void *static_dlopen(const char *path, int flags)
 #define static_dlopen NULL
 #endif
 
-SA_COLD static dlopen_function deepbind_find(void)
+static dlopen_function deepbind_find(void)
 {
-    dlopen_function f = (dlopen_function)dlsym(RTLD_NEXT, "dlopen");
+    dlopen_function f = (dlopen_function)sa_loader_libc_function("dlopen", NULL);
 
     if (!f)
         f = static_dlopen;
     if (!f)
-        abort(); /* not reached: a process without a dlopen behind this one could not have called it
-                  */
-    sa_store_relaxed(&real_dlopen, f);
+        abort(); /* not reached: libc is where the caller's dlopen would have come from */
+    sa_store_relaxed(&libc_dlopen, f);
     return f;
 }
 
-SA_EXPORT SA_RARE DEEPBIND_TAIL_CALLS void *dlopen(const char *path, int flags)
+static int deepbind_clear(int flags)
 {
-    dlopen_function f = sa_load_relaxed(&real_dlopen);
-
     sa_init();
+    return sa_options.deepbind ? flags : flags & ~RTLD_DEEPBIND;
+}
+
+DEEPBIND_TAIL_CALLS void *sa_direct_dlopen(const char *path, int flags)
+{
+    dlopen_function f = sa_load_relaxed(&libc_dlopen);
+
     if (!f)
         f = deepbind_find();
-    if (!sa_options.deepbind)
-        flags &= ~RTLD_DEEPBIND;
+    flags = deepbind_clear(flags);
     return f(path, flags);
 }
+
+SA_EXPORT DEEPBIND_TAIL_CALLS void *dlopen(const char *path, int flags)
+{
+    dlopen_function f = (dlopen_function)sa_loader_interposer(&dlopen_interposer, "dlopen");
+
+    if (!f)
+        f = sa_load_relaxed(&libc_dlopen);
+    if (!f)
+        f = deepbind_find();
+    flags = deepbind_clear(flags);
+    return f(path, flags);
+}
+
+#ifndef SA_STATIC
+static dlmopen_function libc_dlmopen; /* atomic, relaxed: every thread stores the same */
+static void *dlmopen_interposer;      /* sa_loader_interposer */
+
+static dlmopen_function deepbind_find_dlmopen(void)
+{
+    dlmopen_function f = (dlmopen_function)sa_loader_libc_function("dlmopen", NULL);
+
+    if (!f)
+        abort(); /* not reached, as above */
+    sa_store_relaxed(&libc_dlmopen, f);
+    return f;
+}
+
+DEEPBIND_TAIL_CALLS void *sa_direct_dlmopen(Lmid_t space, const char *path, int flags)
+{
+    dlmopen_function f = sa_load_relaxed(&libc_dlmopen);
+
+    if (!f)
+        f = deepbind_find_dlmopen();
+    if (space == LM_ID_BASE)
+        flags = deepbind_clear(flags);
+    return f(space, path, flags);
+}
+
+SA_EXPORT DEEPBIND_TAIL_CALLS void *dlmopen(Lmid_t space, const char *path, int flags)
+{
+    dlmopen_function f = (dlmopen_function)sa_loader_interposer(&dlmopen_interposer, "dlmopen");
+
+    if (!f)
+        f = sa_load_relaxed(&libc_dlmopen);
+    if (!f)
+        f = deepbind_find_dlmopen();
+    if (space == LM_ID_BASE)
+        flags = deepbind_clear(flags);
+    return f(space, path, flags);
+}
+#endif

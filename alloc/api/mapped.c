@@ -3,16 +3,19 @@
  * madvise, mprotect, pkey_mprotect, mlock, mlock2 and mbind, exported to note when a program marks
  * the pages of a large block: advice that stays, access other than reading and writing, keys, locks
  * and memory policies. The page heap maps such a block afresh when it is freed, as after mremap, so
- * that no mark outlives its block. The system call that the program asked for is made unchanged.
+ * that no mark outlives its block. The call goes on unchanged: to an interposer behind this
+ * library, or else as the system call.
  *
  * mmap is not exported. A mapping over a block is rare, and libraries that are preloaded to observe
  * mmap would no longer be called.
  *
  * `moved` of a span belongs to the owner of the block, which is the program that makes the call.
  */
+#include "alloc/api/dlsym.h"
 #include "alloc/base/atomic.h"
 #include "alloc/base/attrs.h"
 #include "alloc/base/syscall.h"
+#include "alloc/os/loader.h"
 #include "alloc/page_heap/page_heap.h"
 #include "pagemap/pagemap.h"
 #include "pagemap/span.h"
@@ -23,8 +26,6 @@
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
 #endif
-
-#if !SA_ASAN && !SA_TSAN /* the sanitizers define both functions */
 
 /* Whether the address lies in the home window or in the window of the sampled heap. Blocks of other
  * windows are not noted. */
@@ -76,49 +77,57 @@ static bool is_mark(int advice)
     }
 }
 
-SA_EXPORT int madvise(void *p, size_t bytes, int advice)
-{
-    if (is_mark(advice))
-        note(p, bytes);
-    return (int)result(sa_syscall(SYS_madvise, p, bytes, advice));
-}
+/*
+ * Defines sa_direct_NAME (alloc/api/dlsym.h), which makes the system call, and the exported NAME,
+ * which goes on to an interposer if there is one. `mark`: whether the call marks the range of
+ * `bytes` from `p`. The sanitizers define some of the exported names.
+ */
+#define MARKING(type, name, parameters, arguments, mark, call)                                     \
+    type sa_direct_##name parameters                                                               \
+    {                                                                                              \
+        if (mark)                                                                                  \
+            note(p, bytes);                                                                        \
+        return (type)result(call);                                                                 \
+    }                                                                                              \
+    MARKING_EXPORT(type, name, parameters, arguments, mark)
+#if SA_ASAN || SA_TSAN
+#define MARKING_EXPORT(type, name, parameters, arguments, mark)
+#else
+#define MARKING_EXPORT(type, name, parameters, arguments, mark)                                    \
+    SA_EXPORT type name parameters;                                                                \
+    SA_EXPORT type name parameters                                                                 \
+    {                                                                                              \
+        static void *interposer; /* sa_loader_interposer */                                        \
+        void *next = sa_loader_interposer(&interposer, #name);                                     \
+                                                                                                   \
+        if (!next)                                                                                 \
+            return sa_direct_##name arguments;                                                     \
+        if (mark)                                                                                  \
+            note(p, bytes);                                                                        \
+        return ((type(*) parameters)next)arguments;                                                \
+    }
+#endif
 
-SA_EXPORT int mprotect(void *p, size_t bytes, int access)
-{
-    if (access != (PROT_READ | PROT_WRITE))
-        note(p, bytes);
-    return (int)result(sa_syscall(SYS_mprotect, p, bytes, access));
-}
+MARKING(int, madvise, (void *p, size_t bytes, int advice), (p, bytes, advice), is_mark(advice),
+        sa_syscall(SYS_madvise, p, bytes, advice))
 
-SA_EXPORT int pkey_mprotect(void *p, size_t bytes, int access, int key)
-{
-    note(p, bytes);
-    return (int)result(key == -1 ? sa_syscall(SYS_mprotect, p, bytes, access)
-                                 : sa_syscall(SYS_pkey_mprotect, p, bytes, access, key));
-}
+MARKING(int, mprotect, (void *p, size_t bytes, int access), (p, bytes, access),
+        access != (PROT_READ | PROT_WRITE), sa_syscall(SYS_mprotect, p, bytes, access))
 
-SA_EXPORT int mlock(const void *p, size_t bytes)
-{
-    note(p, bytes);
-    return (int)result(sa_syscall(SYS_mlock, p, bytes));
-}
+MARKING(int, pkey_mprotect, (void *p, size_t bytes, int access, int key), (p, bytes, access, key),
+        true,
+        key == -1 ? sa_syscall(SYS_mprotect, p, bytes, access)
+                  : sa_syscall(SYS_pkey_mprotect, p, bytes, access, key))
 
-SA_EXPORT int mlock2(const void *p, size_t bytes, unsigned flags)
-{
-    note(p, bytes);
-    return (int)result(flags ? sa_syscall(SYS_mlock2, p, bytes, flags)
-                             : sa_syscall(SYS_mlock, p, bytes));
-}
+MARKING(int, mlock, (const void *p, size_t bytes), (p, bytes), true,
+        sa_syscall(SYS_mlock, p, bytes))
+
+MARKING(int, mlock2, (const void *p, size_t bytes, unsigned flags), (p, bytes, flags), true,
+        flags ? sa_syscall(SYS_mlock2, p, bytes, flags) : sa_syscall(SYS_mlock, p, bytes))
 
 /* libnuma's, which has the policies of its other functions set by it. */
-SA_EXPORT long mbind(void *p, unsigned long bytes, int mode, const unsigned long *nodes,
-                     unsigned long max, unsigned flags);
-
-SA_EXPORT long mbind(void *p, unsigned long bytes, int mode, const unsigned long *nodes,
-                     unsigned long max, unsigned flags)
-{
-    note(p, bytes);
-    return result(sa_syscall(SYS_mbind, p, bytes, mode, nodes, max, flags));
-}
-
-#endif
+MARKING(long, mbind,
+        (void *p, unsigned long bytes, int mode, const unsigned long *nodes, unsigned long max,
+         unsigned flags),
+        (p, bytes, mode, nodes, max, flags), true,
+        sa_syscall(SYS_mbind, p, bytes, mode, nodes, max, flags))

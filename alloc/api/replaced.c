@@ -8,6 +8,7 @@
 #include "alloc/base/fatal.h"
 #include "alloc/fork/fork_gate.h"
 #include "alloc/front/fast_path_open.h"
+#include "alloc/os/loader.h"
 #include "alloc/os/thread.h"
 #include "alloc/page_heap/page_heap.h"
 
@@ -92,7 +93,7 @@ static bool is_replaced(void *first, void *own, const char *name)
     ElfW(Sym) *symbol = NULL;
     Dl_info info;
 
-    if (first == own || first == dlsym(RTLD_NEXT, name))
+    if (first == own || first == sa_loader_dlsym(RTLD_NEXT, name))
         return false;
     return !dladdr1(first, &info, (void **)&symbol, RTLD_DL_SYMENT) || !symbol ||
            symbol->st_shndx != SHN_UNDEF;

@@ -2,7 +2,8 @@
 /*
  * vfork, and clone with CLONE_VM and CLONE_VFORK, exported so that their children can allocate: see
  * alloc/fork/vfork.h. posix_spawn, system and popen call neither function. All other clones go on
- * to libc's at once. No variables.
+ * at once: to an interposer behind this library, or else to libc's. No variables but the cache of a
+ * lookup.
  *
  * vfork returns twice on one stack, and the child overwrites the stack below the caller's frame. So
  * the return address and the mark, which the parent needs afterwards, are kept in registers: each
@@ -14,9 +15,11 @@
  */
 #include "alloc/fork/vfork.h"
 
+#include "alloc/api/dlsym.h"
 #include "alloc/api/init.h"
 #include "alloc/base/attrs.h"
 #include "alloc/base/syscall.h"
+#include "alloc/os/loader.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -142,8 +145,12 @@ int sa_vfork_refuse(void)
     return -1;
 }
 
+typedef int (*clone_function)(int (*)(void *), void *, int, void *, ...);
+
 /* libc's clone, under the name that this library does not define. */
 extern int __clone(int (*function)(void *), void *stack, int flags, void *arg, ...);
+
+static void *interposer; /* sa_loader_interposer */
 
 /* What clone_start calls in the child. */
 struct start {
@@ -159,35 +166,65 @@ static int clone_start(void *arg)
     return s->function(s->arg);
 }
 
+/* What clone takes beyond the four. libc's clone reads three as well, whether or not the caller has
+ * passed them. */
+struct rest {
+    pid_t *parent_tid;
+    void *tls;
+    pid_t *child_tid;
+};
+
+#define READ_REST(ret, last)                                                                       \
+    do {                                                                                           \
+        va_list ap;                                                                                \
+                                                                                                   \
+        va_start(ap, last);                                                                        \
+        (ret).parent_tid = va_arg(ap, pid_t *);                                                    \
+        (ret).tls = va_arg(ap, void *);                                                            \
+        (ret).child_tid = va_arg(ap, pid_t *);                                                     \
+        va_end(ap);                                                                                \
+    } while (0)
+
 /* clone for a child in the parent's memory: holds the CPU as vfork does. */
-static int clone_waiting(const struct start *start, void *stack, int flags, pid_t *parent_tid,
-                         void *tls, pid_t *child_tid)
+static int clone_waiting(clone_function next, const struct start *start, void *stack, int flags,
+                         const struct rest *rest)
 {
     uint64_t mark = sa_vfork_before();
     int pid;
 
     if (mark == SA_VFORK_REFUSED)
         return sa_vfork_refuse();
-    pid = __clone(clone_start, stack, flags, (void *)start, parent_tid, tls, child_tid);
+    pid = next(clone_start, stack, flags, (void *)start, rest->parent_tid, rest->tls,
+               rest->child_tid);
     sa_vfork_end(mark);
     return pid;
 }
 
-SA_EXPORT int clone(int (*function)(void *), void *stack, int flags, void *arg, ...)
+/* clone, which goes on to `next`. */
+static int clone_by(clone_function next, int (*function)(void *), void *stack, int flags, void *arg,
+                    const struct rest *rest)
 {
     const int waits = CLONE_VM | CLONE_VFORK;
-    pid_t *parent_tid, *child_tid;
-    va_list ap;
-    void *tls;
 
-    /* libc's clone reads three as well, whether or not the caller has passed them. */
-    va_start(ap, arg);
-    parent_tid = va_arg(ap, pid_t *);
-    tls = va_arg(ap, void *);
-    child_tid = va_arg(ap, pid_t *);
-    va_end(ap);
     /* Only children that share the memory and the thread-local storage of the waiting thread. */
     if ((flags & (waits | CLONE_SETTLS | CLONE_THREAD)) != waits || !function)
-        return __clone(function, stack, flags, arg, parent_tid, tls, child_tid);
-    return clone_waiting(&(struct start){function, arg}, stack, flags, parent_tid, tls, child_tid);
+        return next(function, stack, flags, arg, rest->parent_tid, rest->tls, rest->child_tid);
+    return clone_waiting(next, &(struct start){function, arg}, stack, flags, rest);
+}
+
+SA_EXPORT int clone(int (*function)(void *), void *stack, int flags, void *arg, ...)
+{
+    void *next = sa_loader_interposer(&interposer, "clone");
+    struct rest rest;
+
+    READ_REST(rest, arg);
+    return clone_by(next ? (clone_function)next : __clone, function, stack, flags, arg, &rest);
+}
+
+int sa_direct_clone(int (*function)(void *), void *stack, int flags, void *arg, ...)
+{
+    struct rest rest;
+
+    READ_REST(rest, arg);
+    return clone_by(__clone, function, stack, flags, arg, &rest);
 }

@@ -11,6 +11,7 @@
 
 #include "alloc/base/atomic.h"
 #include "alloc/middle/transfer_cache.h"
+#include "alloc/os/loader.h"
 #include "alloc/os/percpu.h"
 #include "alloc/os/sys.h"
 
@@ -52,13 +53,13 @@ struct hwloc_functions {
 /* Looks up hwloc's functions. False: one is missing. */
 static bool topology_find(void *library, struct hwloc_functions *f)
 {
-    f->init = (__typeof__(f->init))dlsym(library, "hwloc_topology_init");
-    f->load = (__typeof__(f->load))dlsym(library, "hwloc_topology_load");
-    f->destroy = (__typeof__(f->destroy))dlsym(library, "hwloc_topology_destroy");
-    f->type_depth = (__typeof__(f->type_depth))dlsym(library, "hwloc_get_type_depth");
-    f->count = (__typeof__(f->count))dlsym(library, "hwloc_get_nbobjs_by_depth");
-    f->object = (__typeof__(f->object))dlsym(library, "hwloc_get_obj_by_depth");
-    f->next = (__typeof__(f->next))dlsym(library, "hwloc_bitmap_next");
+    f->init = (__typeof__(f->init))sa_loader_dlsym(library, "hwloc_topology_init");
+    f->load = (__typeof__(f->load))sa_loader_dlsym(library, "hwloc_topology_load");
+    f->destroy = (__typeof__(f->destroy))sa_loader_dlsym(library, "hwloc_topology_destroy");
+    f->type_depth = (__typeof__(f->type_depth))sa_loader_dlsym(library, "hwloc_get_type_depth");
+    f->count = (__typeof__(f->count))sa_loader_dlsym(library, "hwloc_get_nbobjs_by_depth");
+    f->object = (__typeof__(f->object))sa_loader_dlsym(library, "hwloc_get_obj_by_depth");
+    f->next = (__typeof__(f->next))sa_loader_dlsym(library, "hwloc_bitmap_next");
     return f->init && f->load && f->destroy && f->type_depth && f->count && f->object && f->next;
 }
 
@@ -122,7 +123,7 @@ typedef void *(*dlopen_function)(const char *, int);
  * without hwloc. */
 static int topology_load(sa_topology_apply *apply)
 {
-    dlopen_function open = (dlopen_function)dlsym(RTLD_DEFAULT, "dlopen");
+    dlopen_function open = (dlopen_function)sa_loader_dlsym(RTLD_DEFAULT, "dlopen");
     void *library = open ? open("libhwloc.so.15", RTLD_NOW | RTLD_LOCAL) : NULL;
     int domains;
 

@@ -119,7 +119,7 @@ static int made_next(hwloc_const_bitmap_t set, int cpu)
     return next < CPUS ? next : -1;
 }
 
-void *__wrap_dlsym(void *library, const char *name);
+void *__wrap_sa_loader_dlsym(void *library, const char *name);
 int __wrap_dlclose(void *library);
 
 static void *made_dlopen(const char *name, int flags)
@@ -132,7 +132,7 @@ static void *made_dlopen(const char *name, int flags)
     return &made;
 }
 
-void *__wrap_dlsym(void *library, const char *name)
+void *__wrap_sa_loader_dlsym(void *library, const char *name)
 {
     static const struct {
         const char *name;

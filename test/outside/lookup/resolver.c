@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A function whose resolver (IFUNC) looks another one up. The loader runs the resolver for a
+ * library that refers to the function (resolved.c), before it has relocated what is preloaded. */
+#include <dlfcn.h>
+#include <stddef.h>
+
+extern int resolver_function(void);
+
+static int found(void)
+{
+    return 1;
+}
+
+static int not_found(void)
+{
+    return 0;
+}
+
+__attribute__((used)) static int (*resolve(void))(void)
+{
+    return dlsym(RTLD_DEFAULT, "qsort") && dlsym(RTLD_DEFAULT, "malloc") ? found : not_found;
+}
+
+int resolver_function(void) __attribute__((ifunc("resolve")));
