@@ -5,8 +5,8 @@
  */
 #include "tool/diff/diff_report.h"
 
-#include "tool/base/human.h"
 #include "tool/diff/diff_rows.h"
+#include "tool/file/file_unit.h"
 #include "tool/report/report_keys.h"
 
 #include <math.h>
@@ -22,21 +22,14 @@
 struct printer {
     const struct sa_diff *d;
     const struct sa_report_options *options;
-    bool color, bytes; /* bytes: the unit of the metric */
+    const struct sa_file_type *type; /* the metric */
+    bool color;
     FILE *to;
 };
 
-static const char *type_name(const struct printer *p)
-{
-    return p->d->before.file->types[p->d->before.metric].name;
-}
-
 static void human(const struct printer *p, double value, char ret[SA_HUMAN_BYTES])
 {
-    if (p->bytes)
-        sa_human_bytes(value, ret);
-    else
-        sa_human_count(value, ret);
+    sa_file_human(p->type, value, ret);
 }
 
 /* A number with its sign. */
@@ -83,7 +76,7 @@ static void put_row(const struct printer *p, const struct sa_diff_table *t,
                     const struct sa_diff_row *row)
 {
     const char *mark = row->significant ? sa_diff_value(row) > 0 ? MORE : LESS
-                       : row->known     ? CHANCE
+                       : row->chance    ? CHANCE
                                         : PLAIN;
     bool color = p->color && p->d->kind != SA_DIFF_SINCE && row->known;
     unsigned columns;
@@ -100,19 +93,19 @@ static void put_table(const struct printer *p, const struct sa_diff_table *t)
     bool parts = p->d->kind == SA_DIFF_IN_USE || p->d->kind == SA_DIFF_ALLOCATED;
     size_t shown = p->options->rows && p->options->rows < t->count ? p->options->rows : t->count;
 
-    sa_report_put_title(t->table, type_name(p), p->to);
+    sa_report_put_title(t->table, p->type, p->to);
     fprintf(p->to, "%10s %10s %11s %11s %11s %5s %5s\n", "before", "after", "change", "95 %: from",
             "to", "gone", "new");
     for (size_t i = 0; i < shown; i++) {
-        if (parts && i == t->significant)
+        if (parts && i == t->count - t->chance)
             fprintf(p->to, "  within chance:\n");
         put_row(p, t, &t->rows[i]);
     }
     if (shown == t->count)
         return;
     fprintf(p->to, "%10s %zu more", "", t->count - shown);
-    if (parts && t->significant > shown)
-        fprintf(p->to, ", %zu of them not within chance", t->significant - shown);
+    if (parts && t->count - t->chance > shown)
+        fprintf(p->to, ", %zu of them not within chance", t->count - t->chance - shown);
     fprintf(p->to, "\n");
 }
 
@@ -122,7 +115,11 @@ static void put_samples(const struct printer *p)
     const struct sa_change *c = &d->total.change;
     char text[SA_HUMAN_BYTES];
 
-    if (d->kind == SA_DIFF_IN_USE && d->common.known)
+    if (d->kind != SA_DIFF_SINCE && !d->total.known)
+        fprintf(p->to,
+                "the samples behind these numbers are not known: a change without an interval may\n"
+                "    be chance\n");
+    else if (d->kind == SA_DIFF_IN_USE && d->common.known)
         fprintf(p->to, "samples: %llu in both, %llu gone, %llu new\n",
                 (unsigned long long)d->common.samples, samples_of(&c->gone, &c->come),
                 samples_of(&c->come, &c->gone));
@@ -153,10 +150,12 @@ static void put_total(const struct printer *p)
     change_text(p, sa_diff_value(row), change);
     change_text(p, from, low);
     change_text(p, to, high);
-    fprintf(p->to, "%s: %s before, %s after\nchange: %s", type_name(p), before, after, change);
+    fprintf(p->to, "%s: %s before, %s after\nchange: %s", p->type->name, before, after, change);
     if (row->known)
         fprintf(p->to, " (95 %% interval %s to %s)", low, high);
-    fprintf(p->to, "\nexactly: %+.0f %s", sa_diff_value(row), p->bytes ? "bytes" : "blocks");
+    else
+        fprintf(p->to, " (95 %% interval not known)");
+    fprintf(p->to, "\nexactly: %+.0f %s", sa_diff_value(row), sa_file_word(p->type));
     if (row->known && isfinite(from) && isfinite(to))
         fprintf(p->to, " (%+.0f to %+.0f)", from, to);
     fprintf(p->to, ", from %lld to %lld\n", (long long)row->value_before,
@@ -172,7 +171,7 @@ bool sa_diff_report(const struct sa_profile_file *before, const struct sa_profil
     struct printer p = {.d = &d,
                         .options = options,
                         .color = color,
-                        .bytes = strcmp(before->types[metric_before].unit, "bytes") == 0,
+                        .type = &before->types[metric_before],
                         .to = to};
 
     if (!sa_diff_open(&d, before, after, metric_before, metric_after, options->by))

@@ -199,8 +199,8 @@ static int row_order(const void *a, const void *b)
     double s = (double)x->value_before + (double)x->value_after;
     double t = (double)y->value_before + (double)y->value_after;
 
-    if (x->significant != y->significant)
-        return x->significant ? -1 : 1;
+    if (x->chance != y->chance)
+        return x->chance ? 1 : -1;
     if (p != q)
         return p > q ? -1 : 1;
     if (s != t)
@@ -266,6 +266,8 @@ static void sort_rows(struct sa_diff *d, double error)
         for (size_t k = 0; d->kind != SA_DIFF_SINCE && k < t->count; k++) {
             t->rows[k].significant = is_significant(&t->rows[k], error);
             t->significant += t->rows[k].significant;
+            t->rows[k].chance = t->rows[k].known && !t->rows[k].significant;
+            t->chance += t->rows[k].chance;
         }
         if (t->count)
             qsort(t->rows, t->count, sizeof(*t->rows), row_order);

@@ -27,13 +27,14 @@ struct sa_diff_row {
     int64_t value_before, value_after;
     bool known;       /* there is an interval */
     bool significant; /* chance does not explain it */
+    bool chance;      /* chance explains it; neither: that is not known, or not asked */
 };
 
 struct sa_diff_table {
     enum sa_report_table table;
     struct sa_report_rows before, after;
-    struct sa_diff_row *rows; /* the significant ones first, each part by the size of the change */
-    size_t count, significant;
+    struct sa_diff_row *rows; /* what chance explains last, each part by the size of the change */
+    size_t count, significant, chance;
 };
 
 struct sa_diff {

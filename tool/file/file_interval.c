@@ -87,12 +87,15 @@ bool sa_file_group(const struct sa_profile_file *file, uint32_t metric, uint32_t
                    struct sa_group *ret)
 {
     const struct sa_file_sample *s = &file->samples[sample];
-    double t = (double)file->period, a = (double)sa_file_number(file, s, "bytes"), p, samples;
+    double t = (double)sa_file_interval_bytes(file), a = (double)sa_file_number(file, s, "bytes"),
+           p, samples;
     double told = (double)sa_file_number(file, s, SA_FILE_SAMPLES);
     double space = sa_file_kind(file, metric) == SA_FILE_OTHER ? 0 : space_of(file, metric, s);
     bool blocks = counts_blocks(file, metric);
 
     if (!(a > 0 && space > 0 && (t > 0 || told > 0)))
+        return false;
+    if (file->difference) /* of how many samples each way it does not say */
         return false;
     p = told > 0 ? told * a / space : sa_rate_probability(t, a);
     if (told > 0 && p > SA_RATE_CERTAIN)
@@ -169,13 +172,14 @@ struct sa_unseen sa_file_unseen(const struct sa_profile_file *file)
 {
     double small = (double)sa_size_classes.of[1].size;
     struct sa_unseen unseen = {0};
+    int64_t period = sa_file_interval_bytes(file);
     struct sa_group group;
 
-    if (file->period <= 0) /* sampling was off, or not by bytes */
+    if (period <= 0) /* sampling was off, or not by bytes */
         unseen.bytes = unseen.blocks = INFINITY;
-    if (file->period > 1) {
-        unseen.bytes = (double)file->period;
-        unseen.blocks = 1 / sa_rate_probability((double)file->period, small);
+    if (period > 1) {
+        unseen.bytes = (double)period;
+        unseen.blocks = 1 / sa_rate_probability((double)period, small);
     }
     for (uint32_t m = 0; m < file->type_count; m++) {
         if (sa_file_kind(file, m) != SA_FILE_BYTES)

@@ -46,6 +46,7 @@ static bool read_all(gzFile in, const char *path, struct sa_buffer *ret, struct 
 
 bool sa_profile_file_read(struct sa_profile_file *ret, const char *path, struct sa_error *e)
 {
+    static const uint8_t zstd[] = {0x28, 0xb5, 0x2f, 0xfd};
     struct sa_buffer data = {NULL, 0, 0};
     struct sa_error why = {SA_EXIT_DONE, ""};
     gzFile in;
@@ -60,6 +61,11 @@ bool sa_profile_file_read(struct sa_profile_file *ret, const char *path, struct 
     }
     fine = read_all(in, path, &data, e);
     gzclose(in);
+    if (fine && data.used >= sizeof(zstd) && memcmp(data.data, zstd, sizeof(zstd)) == 0) {
+        sa_error_set(e, SA_EXIT_DAMAGED,
+                     "%s: it is compressed by zstd; 'zstd -d' makes it readable", path);
+        fine = false;
+    }
     if (fine && !sa_profile_file_parse(ret, data.data, data.used, &why)) {
         sa_error_set(e, why.code, "%s: %s", path, why.text);
         fine = false;
@@ -77,6 +83,13 @@ void sa_profile_file_free(struct sa_profile_file *file)
     for (size_t i = 0; i < sizeof(file->memory) / sizeof(*file->memory); i++)
         sa_buffer_free(&file->memory[i]);
     memset(file, 0, sizeof(*file));
+}
+
+int64_t sa_file_interval_bytes(const struct sa_profile_file *file)
+{
+    const char *unit = file->period_type.unit;
+
+    return file->period > 0 && (!unit || !*unit || strcmp(unit, "bytes") == 0) ? file->period : 0;
 }
 
 static const struct sa_file_label *find_label(const struct sa_profile_file *file,

@@ -79,6 +79,7 @@ struct sa_profile_file {
     int64_t period, time_ns, duration_ns;
     uint32_t type_count, mapping_count, function_count, location_count, sample_count, label_count;
     uint32_t frame_count, line_count, value_count, comment_count, single_count, sum_count;
+    bool difference;             /* of other profiles: a value is negative */
     struct sa_buffer memory[15]; /* of these arrays */
 };
 
@@ -90,6 +91,10 @@ bool sa_profile_file_parse(struct sa_profile_file *ret, const void *data, size_t
                            struct sa_error *e);
 
 void sa_profile_file_free(struct sa_profile_file *file);
+
+/* The interval of sampling in bytes that are allocated; 0: sampling was off, or is by something
+ * else, as time. */
+int64_t sa_file_interval_bytes(const struct sa_profile_file *file);
 
 /* The number that a label of a sample has, or 0; its text, or NULL. */
 int64_t sa_file_number(const struct sa_profile_file *file, const struct sa_file_sample *sample,

@@ -440,6 +440,8 @@ static void resolve(struct parser *p, const uint64_t *period_type)
         f->samples[i].value = value;
         value += f->type_count;
     }
+    for (uint32_t i = 0; i < f->value_count; i++)
+        f->difference |= f->values[i] < 0;
     for (uint32_t i = 0; i < f->single_count; i++)
         if (f->singles[i].sample >= f->sample_count)
             damaged(p, "a single sample of a row that is not there");

@@ -132,10 +132,15 @@ function sharedError(errors) {
     }
 }
 
-/* 1: it grows, -1: it shrinks, 0: chance may explain that. */
+const NOT_KNOWN = 3; /* a direction: of what has no interval */
+
+const hasUnknown = ({before, after}) => before.unknown > 0 || after.unknown > 0;
+
+/* 1: it grows, -1: it shrinks, 0: chance may explain that; or NOT_KNOWN. */
 function directionOf(pair, blocks, weight, error) {
-    if (pair.before.unknown || pair.after.unknown || leastError(pair) > error ||
-        isSmallChange(pair))
+    if (hasUnknown(pair))
+        return NOT_KNOWN;
+    if (leastError(pair) > error || isSmallChange(pair))
         return 0;
     const {low, high} = changeInterval(pair, blocks, weight, null, error);
 
@@ -180,7 +185,7 @@ class TreeChanges {
             if (this.outermost(node) !== node)
                 continue;
             const pair = this.screen(node);
-            if (!pair.before.unknown && !pair.after.unknown)
+            if (!hasUnknown(pair))
                 errors[count++] = leastError(pair);
         }
         return sharedError(errors.subarray(0, count));
@@ -193,10 +198,11 @@ class TreeChanges {
             const first = this.outermost(node);
 
             if (directions[first] === 2) {
-                const pair = this.tree.sumsOf(first);
+                const pair = this.tree.sumsOf(first), screened = this.screen(first);
 
-                directions[first] = leastError(this.screen(first)) > this.error
-                    ? 0 : directionOf(pair, this.blocks, this.weightOf(pair), this.error);
+                directions[first] = hasUnknown(screened) ? NOT_KNOWN
+                    : leastError(screened) > this.error ? 0
+                    : directionOf(pair, this.blocks, this.weightOf(pair), this.error);
             }
             directions[node] = directions[first];
         }

@@ -100,7 +100,9 @@ class Comparison {
     }
 
     verdict(direction) {
-        return !this.isJudged ? "" : direction ? "chance does not explain it" : "within chance";
+        return !this.isJudged ? ""
+            : direction === NOT_KNOWN ? "whether chance explains it is not known"
+            : direction ? "chance does not explain it" : "within chance";
     }
 
     /* All that is known of a node, in lines. */
@@ -134,8 +136,9 @@ class Comparison {
         const change = this.changeOf(this.all, true), {unit, about} = this;
         const from = `${formatNumber(change.before, unit)} before, ` +
             `${formatNumber(change.after, unit)} after`;
-        const interval = change.interval ? `${this.intervalText(change)}; ${from}` : from;
+        const interval = `${this.intervalText(change)}; ${from}`;
         const samples = about.kind !== "in use" ? ""
+            : !change.interval ? "The samples behind these numbers are not known. "
             : about.common < 0 ? `Samples: ${formatCount(change.gone)} before, ` +
                 `${formatCount(change.come)} after; which of them are the same is not known, so ` +
                 "the intervals are wide. "
@@ -145,9 +148,10 @@ class Comparison {
                      allocated: "These are totals of two processes. ", "in use": samples,
                      plain: "These numbers have no intervals here."}[about.kind];
 
-        return [this.signed(change.value), interval, why + (this.isJudged
-            ? "Grey: within chance. If nothing has changed, 95 % of comparisons have no colour " +
-              "in the tables, and 95 % none in the graph." : "")];
+        return [this.signed(change.value), interval, why + (!this.isJudged ? ""
+            : hasUnknown(this.all) ? "Hatched: whether chance explains it is not known."
+            : "Grey: within chance. If nothing has changed, 95 % of comparisons have no colour " +
+              "in the tables, and 95 % none in the graph.")];
     }
 
     /* How the graph is painted: {color, label} of nodes. */
@@ -155,6 +159,7 @@ class Comparison {
         return {
             color: (node) => this.colorOf(flame, node),
             label: (node) => this.signed(this.netOf(flame.tree, node)),
+            isHatched: (node) => this.directionOfNode(flame.tree, node) === NOT_KNOWN,
         };
     }
 
@@ -165,8 +170,9 @@ class Comparison {
     colorOf(flame, node) {
         const {tree} = flame, before = tree.difference(1, node), {color} = flame;
         const after = tree.difference(1 + SCREENED.length, node), net = after - before;
-        const direction = this.isJudged ? this.directionOfNode(tree, node) : Math.sign(net);
-        const share = Math.abs(net) / Math.max(before, after, 1) / WIDE_CHANGE;
+        const judged = this.isJudged ? this.directionOfNode(tree, node) : NOT_KNOWN;
+        const direction = judged === NOT_KNOWN ? Math.sign(net) : judged;
+        const share = Math.abs(net) / Math.max(Math.abs(before), Math.abs(after), 1) / WIDE_CHANGE;
         const depth = Math.min(DEPTHS - 1, Math.floor(share * DEPTHS));
 
         if (!direction)
@@ -280,8 +286,8 @@ class ChangeTable extends TableView {
 
         this.addCell(tr, counted ? formatCount(change.gone) : "-", "gone");
         this.addCell(tr, counted ? formatCount(change.come) : "-", "come");
-        tr.className = !comparison.isJudged ? "" : row.direction > 0 ? "more"
-            : row.direction < 0 ? "less" : "chance";
+        tr.className = !comparison.isJudged || row.direction === NOT_KNOWN ? ""
+            : row.direction > 0 ? "more" : row.direction < 0 ? "less" : "chance";
         return tr;
     }
 }

@@ -118,7 +118,7 @@ static void put_head(struct writer *w, uint32_t metric, const char *title)
     sa_page_put_key(&w->to, "time");
     sa_page_put_number(&w->to, f->time_ns / 1000000);
     sa_page_put_key(&w->to, "period");
-    sa_page_put_number(&w->to, f->period);
+    sa_page_put_number(&w->to, sa_file_interval_bytes(f));
     sa_page_put_key(&w->to, "unseen");
     sa_page_put(&w->to, "{\"bytes\":");
     sa_page_put_double(&w->to, unseen.bytes);

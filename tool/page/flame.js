@@ -22,7 +22,7 @@ class FlameView {
         this.labels = new Map();
     }
 
-    /* paint: null, or what a comparison has: {color, label} of nodes. */
+    /* paint: null, or what a comparison has: {color, label, isHatched} of nodes. */
     setPaint(paint) {
         this.paint = paint;
     }
@@ -88,7 +88,7 @@ class FlameView {
         const {tree} = this, width = this.area.clientWidth;
         const first = Math.floor(this.area.scrollTop / ROW);
         const last = Math.ceil((this.area.scrollTop + this.area.clientHeight) / ROW);
-        const all = tree.value(zoom), scale = all > 0 ? width / all : 0;
+        const all = tree.width(zoom), scale = all > 0 ? width / all : 0;
         const todo = [{node: zoom, x: 0, width}];
 
         this.rows = [];
@@ -105,7 +105,7 @@ class FlameView {
             if (level >= last)
                 continue;
             for (const child of tree.children(box.node)) {
-                const wide = tree.value(child) * scale;
+                const wide = tree.width(child) * scale;
 
                 if (wide < NARROW) {
                     rest += wide;
@@ -158,7 +158,8 @@ class FlameView {
         context.fillRect(box.x, y, wide, ROW - 1);
         if (box.node <= 0 && box.node !== 0)
             return;
-        if (!matches && wide > 2 && !this.paint && tree.isWeak(box.node)) {
+        if (!matches && wide > 2 &&
+            (this.paint ? this.paint.isHatched(box.node) : tree.isWeak(box.node))) {
             context.fillStyle = this.hatch;
             context.fillRect(box.x, y, wide, ROW - 1);
         }

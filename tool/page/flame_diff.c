@@ -85,8 +85,10 @@ static void set_values(struct sa_profile_file *both, const struct sa_profile_fil
 static bool join(struct sa_profile_file *both, const struct sa_profile_file *a,
                  const struct sa_profile_file *b, const struct pairs *pairs)
 {
+    int64_t x = sa_file_interval_bytes(a), y = sa_file_interval_bytes(b);
+
     *both = (struct sa_profile_file){.default_type = a->default_type,
-                                     .period = a->period > b->period ? a->period : b->period,
+                                     .period = x > y ? x : y,
                                      .time_ns = b->time_ns,
                                      .type_count = pairs->count};
     both->types = calloc((size_t)pairs->count + 1, sizeof(*both->types));

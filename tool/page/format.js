@@ -30,16 +30,24 @@ function formatCount(number) {
     return isFinite(number) ? fixed(number, 0).replace(/\B(?=(\d{3})+$)/g, ",") : "unknown";
 }
 
+/* Units of time, in nanoseconds. */
+const TIMES = new Map([["nanoseconds", 1], ["microseconds", 1e3], ["milliseconds", 1e6],
+                       ["seconds", 1e9]]);
+
 function formatNumber(number, unit) {
+    if (TIMES.has(unit))
+        return (number < 0 ? "-" : "") + formatTime(Math.abs(number) * TIMES.get(unit));
     return unit === "bytes" ? formatBytes(number) : formatCount(number);
 }
 
-/* "of what": with the unit, unless the number has it. */
-function formatAmount(number, unit) {
-    if (unit === "bytes")
-        return formatBytes(number);
-    return `${formatCount(number)} ` +
-        (unit !== "count" ? unit : number === 1 ? "block" : "blocks");
+/* "of what": with the unit, unless the number has it. name: of the metric. */
+function formatAmount(number, unit, name = "objects") {
+    const text = formatNumber(number, unit);
+
+    if (unit === "bytes" || TIMES.has(unit))
+        return text;
+    return `${text} ` + (unit && unit !== "count" ? unit : !name.endsWith("objects") ? name
+        : number === 1 ? "block" : "blocks");
 }
 
 function formatShare(value, all) {

@@ -35,7 +35,7 @@ const table = comparison
     : new TableView(element("table"), element("more"), chooseRow);
 
 const metricOf = () => profile.metrics[state.metric];
-const amount = (value) => formatAmount(value, metricOf().unit);
+const amount = (value) => formatAmount(value, metricOf().unit, metricOf().name);
 
 function isWeakSums(sums) {
     return profile.isSampled(state.metric) && !sums.unknown &&

@@ -108,8 +108,9 @@ class TableView {
     render() {
         const {by, info} = this;
         /* Keys are in the order of names. */
-        const order = {flat: (a, b) => b.flat - a.flat || b.total - a.total,
-                       total: (a, b) => b.total - a.total, name: () => 0}[by];
+        const compare = (x, y) => Math.abs(y) - Math.abs(x) || y - x;
+        const order = {flat: (a, b) => compare(a.flat, b.flat) || compare(a.total, b.total),
+                       total: (a, b) => compare(a.total, b.total), name: () => 0}[by];
         const rows = [...this.rows].sort((a, b) => order(a, b) || a.key - b.key);
 
         this.table.classList.toggle("no-flat", !info.flat);
@@ -165,7 +166,7 @@ class TableView {
         tr.append(this.makeName(row, weak ? "chance may explain it" : ""));
         this.addCell(tr, formatNumber(row.flat, info.unit), row.flat ? "flat" : "flat none");
         const total = this.addCell(tr, formatNumber(row.total, info.unit), "total");
-        const share = info.all > 0 ? Math.min(Math.max(row.total / info.all, 0), 1) : 0;
+        const share = info.all ? Math.min(Math.abs(row.total / info.all), 1) : 0;
         total.style.setProperty("--share", 100 * share + "%");
         total.title = formatShare(row.total, info.all) + " of all";
         this.addCell(tr, interval ? formatRange(interval, info.unit) : "-", "interval");

@@ -87,6 +87,10 @@ class Tree {
                 sums[at + 1] = sums[at] + cells[order[at] * stride + column];
             return sums;
         });
+        this.widths = new Float64Array(n + 1);
+        for (let at = 0; at < n; at++)
+            this.widths[at + 1] =
+                this.widths[at] + Math.abs(this.sums[0][at + 1] - this.sums[0][at]);
         this.sorted = new Map();
         this.shape = this.findShape();
     }
@@ -107,6 +111,11 @@ class Tree {
 
     value(node) {
         return this.difference(0, node);
+    }
+
+    /* What the stacks of the node hold, whatever the sign, as that of a difference. */
+    width(node) {
+        return this.widths[this.end[node]] - this.widths[this.begin[node]];
     }
 
     /* Whether chance may explain what the node holds. */
@@ -155,10 +164,10 @@ class Tree {
         if (!list) {
             list = [];
             for (let child = this.child[node]; child; child = this.sibling[child])
-                if (this.value(child) > 0)
+                if (this.width(child) > 0)
                     list.push(child);
             if (list.length > 1)
-                list.sort((a, b) => this.value(b) - this.value(a) || a - b);
+                list.sort((a, b) => this.width(b) - this.width(a) || a - b);
             this.sorted.set(node, list);
         }
         return list;

@@ -2,25 +2,21 @@
 /* Tables of a profile file; see file_report.h. */
 #include "tool/report/file_report.h"
 
-#include "tool/base/human.h"
+#include "tool/file/file_unit.h"
 #include "tool/report/report_keys.h"
 
 #include <math.h>
-#include <string.h>
 
 struct printer {
     const struct sa_report *r;
     const struct sa_report_options *options;
     FILE *to;
-    bool bytes; /* the unit of the metric */
+    const struct sa_file_type *type; /* the metric */
 };
 
 static void human(const struct printer *p, double value, char ret[SA_HUMAN_BYTES])
 {
-    if (p->bytes)
-        sa_human_bytes(value, ret);
-    else
-        sa_human_count(value, ret);
+    sa_file_human(p->type, value, ret);
 }
 
 static struct sa_file_interval interval(const struct printer *p, const struct sa_file_sums *sums,
@@ -43,8 +39,9 @@ static unsigned put_numbers(const struct printer *p, const struct sa_report_row 
         human(p, i.low, low);
         human(p, i.high, high);
     }
-    columns = (unsigned)fprintf(p->to, "%10s %5.1f%% %10s %10s", value,
-                                all != 0 ? 100 * (double)row->sums.value / all : 0.0, low, high);
+    columns = (unsigned)fprintf(
+        p->to, "%10s %5.1f%% %10s %10s", value,
+        all != 0 && row->sums.value ? 100 * (double)row->sums.value / all : 0.0, low, high);
     if (!p->r->has_lives)
         return columns;
     sa_human_time(row->lives.blocks > 0 ? row->lives.sum_ns / row->lives.blocks : 0, mean);
@@ -55,9 +52,8 @@ static unsigned put_numbers(const struct printer *p, const struct sa_report_row 
 
 static void put_head(const struct printer *p, enum sa_report_table table)
 {
-    sa_report_put_title(table, p->r->file->types[p->r->metric].name, p->to);
-    fprintf(p->to, "%10s %6s %10s %10s", p->bytes ? "bytes" : "blocks", "share", "95 %: from",
-            "to");
+    sa_report_put_title(table, p->type, p->to);
+    fprintf(p->to, "%10s %6s %10s %10s", sa_file_word(p->type), "share", "95 %: from", "to");
     fprintf(p->to, p->r->has_lives ? " %9s %8s %8s\n" : "\n", "mean life", "min", "max");
 }
 
@@ -85,26 +81,29 @@ static void put_unseen(const struct printer *p, const struct sa_unseen *unseen)
 {
     const struct sa_file_sums nothing = {0};
     struct sa_file_interval i = interval(p, &nothing, unseen);
-    int64_t period = p->r->file->period;
+    const struct sa_profile_file *file = p->r->file;
+    const struct sa_file_type *of = &file->period_type;
     char text[SA_HUMAN_BYTES];
 
-    if (period <= 0) {
-        fprintf(p->to, "sampling interval: none, sampling was off\n");
+    if (file->period <= 0) {
+        fprintf(p->to, "sampling interval: %s\n",
+                sa_file_pid(file) >= 0 ? "none, sampling was off" : "not known");
         return;
     }
-    sa_human_bytes((double)period, text);
-    fprintf(p->to, "sampling interval: %s", text);
-    if (i.known && i.high > 0) {
+    sa_file_human(of, (double)file->period, text);
+    fprintf(p->to, "sampling interval: %s%s%s", text, *of->unit && !sa_file_has_unit(of) ? " " : "",
+            *of->unit && !sa_file_has_unit(of) ? sa_file_word(of) : "");
+    if (i.known && i.high > 0 && !file->difference) {
         human(p, i.high, text);
-        fprintf(p->to, "\na place without a sample may have up to %s%s (95 %%)", text,
-                p->bytes ? "" : " blocks");
+        fprintf(p->to, "\na place without a sample may have up to %s%s%s (95 %%)", text,
+                sa_file_has_unit(p->type) ? "" : " ",
+                sa_file_has_unit(p->type) ? "" : sa_file_word(p->type));
     }
     fprintf(p->to, "\n");
 }
 
 static void put_total(const struct printer *p)
 {
-    const struct sa_file_type *type = &p->r->file->types[p->r->metric];
     struct sa_unseen unseen = sa_file_unseen(p->r->file);
     struct sa_file_interval i = interval(p, &p->r->all, &unseen);
     char value[SA_HUMAN_BYTES], low[SA_HUMAN_BYTES], high[SA_HUMAN_BYTES];
@@ -112,11 +111,11 @@ static void put_total(const struct printer *p)
     human(p, (double)p->r->all.value, value);
     human(p, i.low, low);
     human(p, i.high, high);
-    fprintf(p->to, "%s: %s", type->name, value);
+    fprintf(p->to, "%s: %s", p->type->name, value);
     if (i.known)
         fprintf(p->to, " (95 %% interval %s to %s), from %llu samples", low, high,
                 (unsigned long long)i.samples);
-    fprintf(p->to, "\nexactly: %lld %s", (long long)p->r->all.value, p->bytes ? "bytes" : "blocks");
+    fprintf(p->to, "\nexactly: %lld %s", (long long)p->r->all.value, sa_file_word(p->type));
     if (i.known && isfinite(i.high))
         fprintf(p->to, " (%.0f to %.0f)", i.low, i.high);
     fprintf(p->to, "\n");
@@ -127,10 +126,7 @@ bool sa_file_report(const struct sa_profile_file *file, uint32_t metric,
                     const struct sa_report_options *options, FILE *to)
 {
     struct sa_report r;
-    struct printer p = {.r = &r,
-                        .options = options,
-                        .to = to,
-                        .bytes = strcmp(file->types[metric].unit, "bytes") == 0};
+    struct printer p = {.r = &r, .options = options, .to = to, .type = &file->types[metric]};
     bool fine = sa_report_open(&r, file, metric);
 
     if (fine)

@@ -3,6 +3,7 @@
 #include "tool/report/report_keys.h"
 
 #include "tool/base/human.h"
+#include "tool/file/file_unit.h"
 #include "tool/symbol/demangle.h"
 
 #include <stdlib.h>
@@ -12,18 +13,20 @@
 #define WIDTH_MIN        80
 #define NAME_COLUMNS_MIN 30 /* a name with fewer goes to a line of its own */
 
+/* Titles: of memory, for which malloc or free was called, and of anything else. */
 static const struct {
-    const char *option, *head;
+    const char *option, *memory, *other;
 } tables[SA_REPORT_TABLES] = {
-    [SA_REPORT_FUNCTION_FLAT] = {"function", "function that called %s"},
-    [SA_REPORT_FUNCTION] = {"function", "function, with all that it calls"},
-    [SA_REPORT_LINE_FLAT] = {"line", "line that called %s"},
-    [SA_REPORT_LINE] = {"line", "line, with all that it calls"},
-    [SA_REPORT_LIBRARY] = {"library", "library that called %s"},
-    [SA_REPORT_SIZE] = {"size", "size of the blocks"},
-    [SA_REPORT_THREAD] = {"thread", "thread"},
-    [SA_REPORT_LIFETIME] = {"lifetime", "lifetime"},
-    [SA_REPORT_STACK] = {"stack", "stack, the function that called %s first"},
+    [SA_REPORT_FUNCTION_FLAT] = {"function", "function that called %s", "function, by itself"},
+    [SA_REPORT_FUNCTION] = {"function", "function, with all that it calls", NULL},
+    [SA_REPORT_LINE_FLAT] = {"line", "line that called %s", "line, by itself"},
+    [SA_REPORT_LINE] = {"line", "line, with all that it calls", NULL},
+    [SA_REPORT_LIBRARY] = {"library", "library that called %s", "library, by itself"},
+    [SA_REPORT_SIZE] = {"size", "size of the blocks", NULL},
+    [SA_REPORT_THREAD] = {"thread", "thread", NULL},
+    [SA_REPORT_LIFETIME] = {"lifetime", "lifetime", NULL},
+    [SA_REPORT_STACK] = {"stack", "stack, the function that called %s first",
+                         "stack, the innermost function first"},
 };
 
 /* Where names go. */
@@ -50,12 +53,15 @@ unsigned sa_report_by(const char *list)
     }
 }
 
-void sa_report_put_title(enum sa_report_table table, const char *metric, FILE *to)
+void sa_report_put_title(enum sa_report_table table, const struct sa_file_type *metric, FILE *to)
 {
-    bool freed = strncmp(metric, "deallocated", 11) == 0;
+    bool freed = strncmp(metric->name, "deallocated", 11) == 0;
 
     fprintf(to, "\n");
-    fprintf(to, tables[table].head, freed ? "free" : "malloc");
+    if (tables[table].other && !sa_file_is_memory(metric))
+        fputs(tables[table].other, to);
+    else
+        fprintf(to, tables[table].memory, freed ? "free" : "malloc");
     fprintf(to, "\n");
 }
 

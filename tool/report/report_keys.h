@@ -11,7 +11,7 @@
 unsigned sa_report_by(const char *list);
 
 /* Prints an empty line and the title of a table of a metric. */
-void sa_report_put_title(enum sa_report_table table, const char *metric, FILE *to);
+void sa_report_put_title(enum sa_report_table table, const struct sa_file_type *metric, FILE *to);
 
 /* Prints the key of a row behind its numbers, and ends the line. used: columns of the numbers;
  * width: columns of a line, at least 80; 0: no limit. */

@@ -8,6 +8,7 @@
 #include "tool/base/array.h"
 #include "tool/base/human.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #define NO_STACK  "[no stack]"
@@ -248,8 +249,11 @@ static int row_order(const void *a, const void *b)
     size_t n, k;
     const void *s = sa_intern_key(&sorted_rows->keys, x->key, &n);
     const void *t = sa_intern_key(&sorted_rows->keys, y->key, &k);
+    double p = fabs((double)x->sums.value), q = fabs((double)y->sums.value);
     int order;
 
+    if (p != q)
+        return p > q ? -1 : 1;
     if (x->sums.value != y->sums.value)
         return x->sums.value > y->sums.value ? -1 : 1;
     order = n && k ? memcmp(s, t, n < k ? n : k) : 0;

@@ -33,7 +33,8 @@ def row(frames, size, samples, period, p=None, **labels):
     return frames, (int(samples / p + 0.5), int(samples * size / p + 0.5)), dict(labels, bytes=size)
 
 
-def profile(rows, period, types=TYPES, libraries=('/usr/bin/made', '/usr/lib/libmade.so')):
+def profile(rows, period, types=TYPES, libraries=('/usr/bin/made', '/usr/lib/libmade.so'),
+            period_type=('space', 'bytes')):
     """The bytes of a profile.proto. A frame is a function's name; functions alternate between the libraries."""
     strings, functions, out = {'': 0}, {}, []
 
@@ -52,7 +53,7 @@ def profile(rows, period, types=TYPES, libraries=('/usr/bin/made', '/usr/lib/lib
     for name, i in functions.items():
         out.append(message(5, number(1, i) + number(2, string(name))))
         out.append(message(4, number(1, i) + number(2, 1 + i % len(libraries)) + number(3, i) + message(4, number(1, i))))
-    out.append(message(11, number(1, string('space')) + number(2, string('bytes'))) + number(12, period))
+    out.append(message(11, number(1, string(period_type[0])) + number(2, string(period_type[1]))) + number(12, period))
     out.append(number(14, string(types[-1][0])))
     out += [message(6, text.encode()) for text in strings]
     return b''.join(out)
