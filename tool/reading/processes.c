@@ -7,9 +7,11 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <linux/kcmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 void sa_process_read_name(pid_t pid, char ret[SA_PROCESS_NAME])
@@ -18,8 +20,19 @@ void sa_process_read_name(pid_t pid, char ret[SA_PROCESS_NAME])
     if (sa_io_read_proc(pid, "comm", ret, SA_PROCESS_NAME))
         ret[strcspn(ret, "\n")] = '\0';
     for (char *p = ret; *p; p++)
-        if (!isgraph((unsigned char)*p) || strchr("\"\\<>&'", *p))
+        if (!isprint((unsigned char)*p) || strchr("\"\\<>&'", *p))
             *p = '?';
+}
+
+bool sa_process_shares_memory(pid_t pid)
+{
+    char text[512], *at;
+    pid_t parent;
+
+    if (!sa_io_read_proc(pid, "stat", text, sizeof(text)) || !(at = strrchr(text, ')')) ||
+        sscanf(at + 1, " %*c %d", &parent) != 1 || parent <= 0)
+        return false;
+    return syscall(SYS_kcmp, pid, parent, KCMP_VM, 0, 0) == 0;
 }
 
 void sa_process_read(pid_t pid, struct sa_process *ret)

@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdbool.h>
 #include <sys/types.h>
 
 #define SA_PROCESS_NAME 32
@@ -18,6 +19,10 @@ struct sa_process {
 
 /* The PIDs of all processes, in order, to be freed; NULL: no memory, or no /proc. */
 pid_t *sa_processes_list(size_t *ret_count);
+
+/* Whether a process has the memory of its parent, as a child of vfork has until it runs a program:
+ * the parent stands for both. False: no, or the kernel does not say. */
+bool sa_process_shares_memory(pid_t pid);
 
 /* The name of a process; "?": not known. */
 void sa_process_read_name(pid_t pid, char ret[SA_PROCESS_NAME]);

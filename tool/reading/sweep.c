@@ -105,7 +105,10 @@ static void read_one(const struct sa_sweep *sweep, pid_t pid, struct sa_buffer *
     snprintf(number, sizeof(number), "%d", pid);
     if (!sa_reading_open_numbers(&r, number, e))
         return;
-    sweep->make(&r, sweep->arg, out, e);
+    if (sa_process_shares_memory(pid))
+        e->code = SA_EXIT_NOT_ON_IT;
+    else
+        sweep->make(&r, sweep->arg, out, e);
     sa_reading_close(&r);
     if (!e->code && out->used > FRAME_MAX)
         sa_error_set(e, SA_EXIT_DAMAGED, "%s: it says too much", number);

@@ -25,8 +25,8 @@ static const char page_head[] =
     "td:nth-child(2),th:nth-child(2),td:last-child{text-align:left}"
     "@media(prefers-color-scheme:dark){body{background:#111;color:#ddd}a{color:#8bf}}"
     "</style></head><body>\n<h1>Processes on salloc</h1>\n"
-    "<p><a href=\"/metrics\">Metrics of all</a>, for Prometheus; and "
-    "<a href=\"/metrics/all\">those of size classes and CPUs</a>.</p>\n"
+    "<p><a href=\"metrics\">Metrics of all</a>, for Prometheus; and "
+    "<a href=\"metrics/all\">those of size classes and CPUs</a>.</p>\n"
     "<table><tr><th scope=\"col\">PID</th><th scope=\"col\">name</th><th scope=\"col\">RSS</th>"
     "<th scope=\"col\">in use</th><th scope=\"col\">samples</th><th></th></tr>\n";
 
@@ -51,10 +51,10 @@ static bool make_row(struct sa_reading *r, void *arg, struct sa_buffer *out, str
     return sa_text_add(
         out,
         "<tr><td>%d</td><td>%s</td><td>%s</td><td>%s</td><td>%llu</td><td>"
-        "<a href=\"/flame?pid=%d\">flame graph</a> "
-        "<a href=\"/stats?pid=%d\">stats</a> "
-        "<a href=\"/debug/pprof/heap?pid=%d\">heap</a> "
-        "<a href=\"/debug/pprof/allocs?pid=%d&amp;seconds=30\">allocations of 30 s</a>"
+        "<a href=\"flame?pid=%d\">flame graph</a> "
+        "<a href=\"stats?pid=%d\">stats</a> "
+        "<a href=\"debug/pprof/heap?pid=%d\">heap</a> "
+        "<a href=\"debug/pprof/allocs?pid=%d&amp;seconds=30\">allocations of 30 s</a>"
         "</td></tr>\n",
         pid, process.name, resident, used, (unsigned long long)samples, pid, pid, pid, pid);
 }

@@ -4,6 +4,7 @@
 #define SA_TOOL_SERVE_REQUEST_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/types.h>
 
 enum sa_serve_kind {
@@ -25,13 +26,26 @@ struct sa_serve_request {
     double seconds;   /* ALLOCS: watch for so long; 0: since its start */
 };
 
+/* A parameter of a URL; value "": there is none. */
+struct sa_serve_parameter {
+    const char *name, *value;
+};
+
+#define SA_SERVE_WHY 160 /* bytes of a line about what is wrong */
+
 /*
- * Understands the path of a URL and its parameters pid and seconds, which are NULL if they are not
- * given. accept: the header, or NULL. Returns the HTTP status: 200, or what is wrong, and then *why
- * is a line about it.
+ * Understands the path of a URL and its parameters. accept: the header, or NULL. Returns the HTTP
+ * status: 200, or what is wrong, and then `why` is a line about it.
  */
-unsigned sa_serve_request_parse(const char *path, const char *pid, const char *seconds,
-                                const char *accept, struct sa_serve_request *ret, const char **why);
+unsigned sa_serve_request_parse(const char *path, const struct sa_serve_parameter *parameters,
+                                size_t count, const char *accept, struct sa_serve_request *ret,
+                                char why[SA_SERVE_WHY]);
+
+/*
+ * The path of a request's target, which is a path, or a whole URL of http as clients of proxies
+ * send it. NULL: that is none, or of another machine.
+ */
+const char *sa_serve_request_path(const char *target);
 
 /* The type of an answer. */
 const char *sa_serve_request_type(const struct sa_serve_request *request);

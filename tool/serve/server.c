@@ -238,9 +238,23 @@ static const char *header(struct MHD_Connection *connection, const char *name)
     return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
 }
 
-static const char *parameter(struct MHD_Connection *connection, const char *name)
+#define PARAMETERS_MAX 16
+
+struct parameters {
+    struct sa_serve_parameter of[PARAMETERS_MAX];
+    size_t count;
+};
+
+static enum MHD_Result add_parameter(void *cls, enum MHD_ValueKind kind, const char *name,
+                                     const char *value)
 {
-    return MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, name);
+    struct parameters *parameters = cls;
+
+    (void)kind;
+    if (parameters->count < PARAMETERS_MAX)
+        parameters->of[parameters->count++] =
+            (struct sa_serve_parameter){name ? name : "", value ? value : ""};
+    return MHD_YES;
 }
 
 struct hosts {
@@ -278,11 +292,13 @@ static bool is_foreign(struct MHD_Connection *connection)
 }
 
 /* Checks a request, and has it answered by a job. */
-static enum MHD_Result begin(struct server *s, struct MHD_Connection *connection, const char *url,
-                             const char *method, struct visit *visit)
+static enum MHD_Result begin(struct server *s, struct MHD_Connection *connection,
+                             const char *target, const char *method, struct visit *visit)
 {
     struct client *client = client_of(connection);
-    const char *why;
+    const char *url = sa_serve_request_path(target);
+    struct parameters parameters = {.count = 0};
+    char why[SA_SERVE_WHY];
     struct sa_serve_request request;
     struct sa_serve_user user;
     unsigned status;
@@ -291,13 +307,15 @@ static enum MHD_Result begin(struct server *s, struct MHD_Connection *connection
         return respond_text(connection, 403, "this is another user's server");
     if (!host_is_local(connection))
         return respond_text(connection, 403, "the header Host names another machine");
+    if (!url)
+        return respond_text(connection, 400, "the request is for another machine");
     if (is_foreign(connection) && strcmp(url, "/") != 0)
         return respond_text(connection, 403, "another site may not ask for this");
     if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
         return respond_text(connection, 405, "GET and HEAD only");
-    status =
-        sa_serve_request_parse(url, parameter(connection, "pid"), parameter(connection, "seconds"),
-                               header(connection, "Accept"), &request, &why);
+    MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, add_parameter, &parameters);
+    status = sa_serve_request_parse(url, parameters.of, parameters.count,
+                                    header(connection, "Accept"), &request, why);
     if (status != 200)
         return respond_text(connection, status, why);
     visit->job = sa_job_add(&s->jobs, &request, &user, visit);

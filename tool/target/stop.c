@@ -3,17 +3,23 @@
 #include "tool/target/stop.h"
 
 #include "tool/base/io.h"
+#include "tool/base/time.h"
 #include "tool/target/refusal.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #define ROUNDS_MAX 64 /* threads are looked for until none is new */
+
+#define TELL_SECONDS 1.0      /* until it is said what is waited for */
+#define MOMENT_NS    20000000 /* between two looks, where no signal comes */
 
 static bool has_thread(const struct sa_target_stop *stop, pid_t thread)
 {
@@ -38,12 +44,67 @@ static bool add_thread(struct sa_target_stop *stop, pid_t thread)
     return true;
 }
 
+/* Says once what holds a thread up that does not stop: a group that is frozen (cgroup v1), or a
+ * call of the kernel that cannot be interrupted. */
+static void tell_wait(const struct sa_target_stop *stop, pid_t thread)
+{
+    char where[128] = "", state[64] = "", path[512], groups[2048], *at, *end;
+    FILE *file;
+
+    if (sa_io_read_proc(thread, "cgroup", groups, sizeof(groups)) &&
+        (at = strstr(groups, ":freezer:")) != NULL) {
+        at += strlen(":freezer:");
+        end = at + strcspn(at, "\n");
+        *end = '\0';
+        snprintf(path, sizeof(path), "/sys/fs/cgroup/freezer%s/freezer.state", at);
+        file = fopen(path, "re");
+        if (file && fgets(state, sizeof(state), file) && strncmp(state, "THAWED", 6) != 0) {
+            fprintf(
+                stderr,
+                "sallocctl: process %d: its control group %s is frozen (freezer); waiting until "
+                "it is thawed\n",
+                stop->pid, at);
+            fclose(file);
+            return;
+        }
+        if (file)
+            fclose(file);
+    }
+    if (!sa_io_read_proc(thread, "wchan", where, sizeof(where)) || strcmp(where, "0") == 0)
+        snprintf(where, sizeof(where), "the kernel");
+    fprintf(stderr,
+            "sallocctl: process %d: its thread %d waits in %s and cannot be stopped; waiting until "
+            "it goes on\n",
+            stop->pid, thread, where);
+}
+
+/* Waits until a thread has stopped, whose tracer gets SIGCHLD then. False: it has ended. */
+static bool wait_for(struct sa_target_stop *stop, pid_t thread)
+{
+    const struct timespec moment = {.tv_nsec = MOMENT_NS};
+    double begin = sa_time_seconds();
+    sigset_t child, before;
+    int status = 0;
+    pid_t found;
+
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &child, &before);
+    while ((found = waitpid(thread, &status, __WALL | WNOHANG)) == 0) {
+        (void)sigtimedwait(&child, NULL, &moment);
+        if (!stop->told && sa_time_seconds() > begin + TELL_SECONDS) {
+            tell_wait(stop, thread);
+            stop->told = true;
+        }
+    }
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return found == thread && WIFSTOPPED(status);
+}
+
 /* Stops a thread. One that has ended meanwhile is none. The first thread is listed until the
  * process ends, and the kernel refuses to trace it once it has ended. */
 static bool stop_thread(struct sa_target_stop *stop, pid_t thread, int *ret_error)
 {
-    int status;
-
     *ret_error = 0;
     if (ptrace(PTRACE_SEIZE, thread, NULL, NULL) != 0) {
         *ret_error = errno == ESRCH || sa_io_has_ended(thread) ? 0 : errno;
@@ -51,7 +112,7 @@ static bool stop_thread(struct sa_target_stop *stop, pid_t thread, int *ret_erro
     }
     if (ptrace(PTRACE_INTERRUPT, thread, NULL, NULL) != 0)
         return true;
-    if (waitpid(thread, &status, __WALL) != thread || !WIFSTOPPED(status))
+    if (!wait_for(stop, thread))
         return true;
     if (add_thread(stop, thread))
         return true;
@@ -98,6 +159,7 @@ bool sa_stop_begin(struct sa_target_stop *stop, pid_t pid, struct sa_error *e)
     int error = 0, any = 1;
 
     memset(stop, 0, sizeof(*stop));
+    stop->pid = pid;
     for (int i = 0; any > 0 && i < ROUNDS_MAX; i++)
         any = stop_round(stop, pid, &error);
     if (any == 0)

@@ -13,11 +13,14 @@
 #include <sys/types.h>
 
 struct sa_target_stop {
+    pid_t pid;
+    bool told;      /* stderr says what is waited for */
     pid_t *threads; /* that are stopped */
     size_t count, cap;
     size_t ended; /* threads that the kernel lists, as it does the first one, though they ended */
 };
 
+/* Waits until each thread has stopped. If that takes longer than a second, stderr says for what. */
 bool sa_stop_begin(struct sa_target_stop *stop, pid_t pid, struct sa_error *e);
 
 /* Also of one that has not begun, if it is all zero. */
