@@ -12,8 +12,10 @@
 #include "sampling/guard/misuse.h"
 #include "sampling/guard/pointer_lookup.h"
 #include "sampling/guard/reporting.h"
+#include "sampling/stack/loaded_object.h"
 
 #include <errno.h>
+#include <link.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -167,7 +169,26 @@ void sa_fault_forbid(void)
 
 SA_ONCE bool sa_fault_may_report(void)
 {
-    return sa_load_relaxed(&fault.state) == 1 || !sa_filtered();
+    uint32_t state = sa_load_relaxed(&fault.state);
+
+    return state == 1 || (state == 0 && !sa_filtered());
+}
+
+/* Whether the handler is that of a Java virtual machine, which checks that it stays (java
+ * -Xcheck:jni), and lives on faults of its own. */
+static bool is_of_java(const struct sigaction *action)
+{
+    static const char library[] = "/libjvm.so";
+    bool info = action->sa_flags & SA_SIGINFO;
+    uintptr_t handler = info ? (uintptr_t)action->sa_sigaction : (uintptr_t)action->sa_handler;
+    struct sa_loaded_object found;
+    size_t length;
+
+    if (!sa_loaded_object_find(handler, &found) || !found.map)
+        return false;
+    length = strlen(found.map->l_name);
+    return length >= sizeof(library) && memcmp(found.map->l_name + length - (sizeof(library) - 1),
+                                               library, sizeof(library) - 1) == 0;
 }
 
 SA_ONCE static void fault_install(void)
@@ -180,6 +201,10 @@ SA_ONCE static void fault_install(void)
         return;
     if (!(fault.before.sa_flags & SA_SIGINFO) && fault.before.sa_handler == SIG_IGN)
         return; /* unlike a handler, SIG_IGN is inherited by programs that this one starts */
+    if (is_of_java(&fault.before)) {
+        sa_store_relaxed(&fault.state, 2);
+        return;
+    }
     if (!(fault.before.sa_flags & SA_SIGINFO) && fault.before.sa_handler == SIG_DFL) {
         action.sa_flags = SA_SIGINFO | SA_ONSTACK;
         sigfillset(&action.sa_mask);

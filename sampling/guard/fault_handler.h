@@ -7,7 +7,8 @@
  * shot or not); or the default action follows.
  *
  * A program that installs a handler later replaces this one. A program that ignores SIGSEGV never
- * gets it.
+ * gets it, nor does a process whose handler is that of a Java virtual machine: no block is guarded
+ * there, and no sample enters the quarantine.
  */
 #ifndef SA_SAMPLING_GUARD_FAULT_HANDLER_H
 #define SA_SAMPLING_GUARD_FAULT_HANDLER_H
@@ -22,8 +23,8 @@ void sa_fault_prepare(void);
  * of its report. Called by the thread that reports. */
 void sa_fault_prepare_last(void);
 
-/* True if faults are, or can be, reported. Behind a filter (filter.h) that is so only if the
- * handler was installed before. */
+/* True if faults are, or can be, reported. They cannot be beside a Java virtual machine. Behind a
+ * filter (filter.h) that is so only if the handler was installed before. */
 bool sa_fault_may_report(void);
 
 /* Forbids the handler; called before the first allocation. */

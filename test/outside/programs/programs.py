@@ -165,6 +165,7 @@ def java(folder):
     program, _ = need('java', 'javac')
     write(os.path.join(folder, 'Script.java'), inputs.JAVA)
     same([program, '-Xmx256m', 'Script.java'], folder, 100)
+    same([program, '-Xcheck:jni', '-Xmx256m', 'Script.java'], folder, 100)  # says if its handlers are replaced
 
 
 def go(folder):
