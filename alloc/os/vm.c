@@ -209,6 +209,12 @@ SA_RARE void sa_vm_unmap(void *p, size_t bytes)
     unmap_counted(p, bytes, &sa_vm.used_bytes);
 }
 
+/* Without the record of a mapping that the kernel refuses to unmap: it could not be written. */
+SA_RARE void sa_vm_unmap_hidden(void *p, size_t bytes)
+{
+    try_unmap(p, bytes, &sa_vm.used_bytes);
+}
+
 SA_RARE void sa_vm_unmap_space(void *p, size_t bytes)
 {
     unmap_counted(p, bytes, &sa_vm.space_bytes);

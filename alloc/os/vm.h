@@ -61,6 +61,9 @@ void *sa_vm_map(void *hint, size_t bytes, const char *name);
  * is accessible again, also in a process that locks its memory. */
 void *sa_vm_map_hidden(void *hint, size_t bytes, const char *name);
 
+/* Unmaps such a range. If the kernel refuses, the range stays: later calls do not try again. */
+void sa_vm_unmap_hidden(void *p, size_t bytes);
+
 /* Unmaps memory. The kernel may refuse, because unmapping the middle of a mapping makes one more:
  * then later calls try again, of this function, of those that map, and of sa_vm_unmap_refused. */
 void sa_vm_unmap(void *p, size_t bytes);

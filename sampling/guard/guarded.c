@@ -99,7 +99,7 @@ static char *pool_map(size_t bytes)
             sa_page_heap_sampled_address((uintptr_t)p + bytes - 1) &&
             sa_pagemap_grow((uintptr_t)p, bytes) && sa_vm_protect(p, bytes, false))
             return p; /* protected last: unmapped ranges should be accessible, see vm.c */
-        sa_vm_unmap(p, bytes);
+        sa_vm_unmap_hidden(p, bytes);
     }
     return NULL;
 }
