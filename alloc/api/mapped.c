@@ -35,10 +35,11 @@ static bool is_heap(uintptr_t address)
            sa_page_heap_sampled_address(address);
 }
 
-/* Marks the large blocks in a range: their pages are no longer as they were handed out. */
-static void note(const void *p, size_t bytes)
+/* Marks the large blocks in a range: their pages are no longer as they were handed out. A number:
+ * the compiler minds that what a pointer leads to may never have been written. */
+static void note(uintptr_t at, size_t bytes)
 {
-    uintptr_t at = (uintptr_t)p, end = at + bytes;
+    uintptr_t end = at + bytes;
     struct sa_span *s;
 
     while (at < end && is_heap(at)) {
@@ -86,7 +87,7 @@ static bool is_mark(int advice)
     type sa_direct_##name parameters                                                               \
     {                                                                                              \
         if (mark)                                                                                  \
-            note(p, bytes);                                                                        \
+            note((uintptr_t)p, bytes);                                                             \
         return (type)result(call);                                                                 \
     }                                                                                              \
     MARKING_EXPORT(type, name, parameters, arguments, mark)
@@ -103,7 +104,7 @@ static bool is_mark(int advice)
         if (!next)                                                                                 \
             return sa_direct_##name arguments;                                                     \
         if (mark)                                                                                  \
-            note(p, bytes);                                                                        \
+            note((uintptr_t)p, bytes);                                                             \
         return ((type(*) parameters)next)arguments;                                                \
     }
 #endif

@@ -6,7 +6,7 @@ instruction, and no more instructions than fastpath.budget states.
 The path is what the processor executes when no conditional jump is taken: sources mark every rare
 condition as unlikely, so that compilers place it out of line. An unconditional jump inside the function is
 followed and counted; one out of it means that the straight line is the slow path.
-usage: check_fastpath.py ROOT LIBRARY COMPILER
+usage: check_fastpath.py ROOT LIBRARY COMPILER VERSION
 """
 import re
 import sys
@@ -71,9 +71,16 @@ def walk(code, findings, function):
     return None
 
 
-def main(root, library, compiler):
+def column_of(columns, compiler, version):
+    """The column of the compiler: with the highest first version that is not above this one. None: there is none."""
+    found = [(int(c[len(compiler):] or 0), c) for c in columns if re.fullmatch(compiler + r'\d*', c)]
+    return max((f for f in found if f[0] <= int(version.split('.')[0])), default=(0, None))[1]
+
+
+def main(root, library, compiler, version):
     findings = lint.Findings()
     columns, budget = read_budget(root)
+    column = column_of(columns, compiler, version)
 
     if 'X86-64' not in lint.output('readelf', '-h', library):
         lint.skip('the budget is for x86-64')
@@ -85,7 +92,7 @@ def main(root, library, compiler):
         count = walk(code, findings, function)
         if count is None:
             continue
-        limit = most[columns.index(compiler)] if compiler in columns else None
+        limit = most[columns.index(column)] if column else None
         print('%-12s %3d instructions, budget %s' % (function, count, limit or 'none for ' + compiler))
         if limit is not None and count > limit:
             findings.add(function, None, '%d instructions, budget %d' % (count, limit))
