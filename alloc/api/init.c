@@ -152,7 +152,7 @@ static void init_hardening(void)
 }
 
 /* A level of hardening changes the defaults of other options. */
-static SA_COLD void init_level(void)
+SA_RARE static SA_NOINLINE void init_level(void)
 {
     if (!sa_option_is_given(&sa_options, SA_OPTION_KEY_guarded_slots))
         sa_options.guarded_slots = SLOTS_HARDENED;
@@ -266,7 +266,7 @@ SA_RARE static void init_start_topology(void)
 
 /* Applies the options that need a working libc. Not called if SALLOC_CONF is not set: by default
  * there is nothing to apply. */
-static SA_COLD void init_what_is_asked_for(void)
+SA_RARE static SA_NOINLINE void init_what_is_asked_for(void)
 {
     sa_limits_read_options();
     sa_background_read_options();

@@ -468,7 +468,8 @@ SA_START_CODE const char *sa_options_variable(const char *name)
 
 SA_START_CODE const char *sa_options_find(void)
 {
-    return sa_options_variable("SALLOC_CONF=");
+    static SA_START_DATA char name[] = "SALLOC_CONF="; /* on a page that the loader has touched */
+    return sa_options_variable(name);
 }
 
 /* Parses the string into sa_options, and prints help and complaints unless `quiet` is set. */

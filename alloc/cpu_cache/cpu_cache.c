@@ -284,7 +284,7 @@ SA_RARE bool sa_cpu_cache_has(unsigned cls)
     return (c && sa_state_avail(cpu_state(c->slab, cls))) || sa_transfer_has(cpu, cls);
 }
 
-void sa_cpu_cache_count_alloc(unsigned cls, struct sa_sampling_decision *decision)
+SA_RARE void sa_cpu_cache_count_alloc(unsigned cls, struct sa_sampling_decision *decision)
 {
     int cpu;
     struct cpu_cache *c = cpu_current(&cpu);

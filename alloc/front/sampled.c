@@ -38,8 +38,8 @@ void *sa_sampled_begin(struct sa_sampling_decision *decision, unsigned cls, void
     return p;
 }
 
-void *sa_sampled_begin_without(struct sa_sampling_decision *decision, unsigned cls, size_t size,
-                               size_t align)
+SA_RARE void *sa_sampled_begin_without(struct sa_sampling_decision *decision, unsigned cls,
+                                       size_t size, size_t align)
 {
     int64_t bytes = (int64_t)sa_size_classes.of[cls].size;
     void *p;

@@ -282,17 +282,17 @@ void sa_vm_close(void *p, size_t bytes)
 }
 
 /* Where memory is locked, the kernel backs a mapping that is accessible when it is made. */
-SA_RARE static void *map_untouched(void *hint, size_t bytes, const char *name, uint64_t *count)
+static void *map_untouched(void *hint, size_t bytes, const char *name, uint64_t *count)
 {
     return map_with(sa_filtered() ? PROT_READ | PROT_WRITE : PROT_NONE, hint, bytes, name, count);
 }
 
-SA_RARE void *sa_vm_map_hidden(void *hint, size_t bytes, const char *name)
+void *sa_vm_map_hidden(void *hint, size_t bytes, const char *name)
 {
     return map_untouched(hint, bytes, name, &sa_vm.used_bytes);
 }
 
-SA_RARE void *sa_vm_map_closed(size_t bytes, const char *name)
+void *sa_vm_map_closed(size_t bytes, const char *name)
 {
     void *p = map_untouched(NULL, bytes, name, &sa_vm.reserved_bytes);
 

@@ -368,6 +368,15 @@ bool sa_guarded_claim(struct sa_span *span)
     return true;
 }
 
+void sa_guarded_check(const struct sa_span *span)
+{
+    struct sa_lookup found;
+    uintptr_t damage = sa_slot_damage((const struct slot *)span, &found);
+
+    if (SA_UNLIKELY(damage))
+        sa_misuse_damage_survives(damage, &found);
+}
+
 void sa_guarded_free(struct sa_span *span, struct sa_stack *freed)
 {
     struct slot *slot = (struct slot *)span;

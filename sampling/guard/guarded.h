@@ -95,7 +95,7 @@ void *sa_guarded_object(const struct sa_span *span);
 
 /* Reports memory beside a block in use that was written, and returns. The block belongs to the
  * caller, who is about to free it. */
-SA_COLD void sa_guarded_check(const struct sa_span *span);
+void sa_guarded_check(const struct sa_span *span);
 
 /*
  * Take a block out of use in two steps, between which the block belongs to the caller.

@@ -36,15 +36,6 @@ void sa_slot_check(const struct slot *slot, bool live)
         sa_misuse_damage(damage, &found, live);
 }
 
-void sa_guarded_check(const struct sa_span *span)
-{
-    struct sa_lookup found;
-    uintptr_t damage = sa_slot_damage((const struct slot *)span, &found);
-
-    if (SA_UNLIKELY(damage))
-        sa_misuse_damage_survives(damage, &found);
-}
-
 static void slot_inspect(struct slot *slot)
 {
     uint8_t state = STATE_LIVE;

@@ -117,7 +117,7 @@ SA_RARE void sa_sample_quarantine_pause(void)
     sa_store_relaxed(&quarantine.pause_end, sa_clock_coarse_ns() + PAUSE_NS);
 }
 
-SA_RARE bool sa_sample_quarantine_paused(void)
+bool sa_sample_quarantine_paused(void)
 {
     uint64_t end = sa_load_relaxed(&quarantine.pause_end);
 
@@ -353,7 +353,7 @@ static void set_emptied(struct entry **taken, size_t n, size_t emptied)
 }
 
 /* Releases the backed spans of one page, with one call for each run of neighbours. */
-SA_RARE SA_NOINLINE static void empty_short(void)
+SA_NOINLINE static void empty_short(void)
 {
     struct entry **full = sa_scratch_take();
     size_t n, emptied = 0, next;

@@ -396,7 +396,7 @@ SA_RARE void sa_stack_table_prepare(void)
     sa_lock_release(&table.lock, SA_RANK_STACKS);
 }
 
-SA_RARE void sa_stack_ref_locked(struct sa_stack *stack)
+void sa_stack_ref_locked(struct sa_stack *stack)
 {
     SA_DCHECK_HELD(SA_RANK_STACKS);
     SA_DCHECK(stack->references < UINT32_MAX);

@@ -222,7 +222,7 @@ static bool run(struct program *p, struct sa_cfi_reader *r, uintptr_t address)
 
 /* Returns whether an expression is the register plus an offset, and stores the offset. stored: the
  * expression is the word at that address instead. */
-static bool simple(const struct reg *reg, unsigned number, bool stored, int64_t *ret_offset)
+SA_RARE static bool simple(const struct reg *reg, unsigned number, bool stored, int64_t *ret_offset)
 {
     struct sa_cfi_reader r = {reg->expression, reg->expression + 10, 0, false};
     uint64_t bytes = sa_cfi_leb(&r, false);

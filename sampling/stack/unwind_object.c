@@ -328,7 +328,7 @@ enum sa_unwind_found sa_unwind_object_fde(const struct sa_unwind_object *o, uint
 }
 
 /* Returns the hash, continued with the bytes of an entry and its length. */
-static uint64_t hash_entry(uint64_t hash, const uint8_t *entry)
+SA_RARE static uint64_t hash_entry(uint64_t hash, const uint8_t *entry)
 {
     uint64_t word;
     uint32_t bytes;
