@@ -271,8 +271,9 @@ void sa_misuse_survives(const char *what, const void *pointer, const struct sa_l
                         const char *text)
 {
     static uint32_t count; /* atomic, relaxed; written by the thread that reports */
-    uintptr_t pc[SA_STACK_MAX];
-    struct report r;
+    /* The thread that reports owns these two: the caller's stack may be short. */
+    static uintptr_t pc[SA_STACK_MAX];
+    static struct report r;
     struct sa_fmt f;
 
     if (sa_load_relaxed(&count) == REPORTS_MAX || !sa_reporting_begin(SA_REPORTING_SURVIVES))
