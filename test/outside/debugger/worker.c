@@ -203,11 +203,29 @@ static void *work(void *arg)
     return NULL;
 }
 
+/* What is allocated later lies beyond the window of the fast paths, whose frees have a section of
+ * their own. */
+static void use_window_up(void)
+{
+    const size_t sizes[] = {1ul << 28, 1ul << 20, 40000, 2000, 24};
+    const uintptr_t window = UINTPTR_MAX << 36;
+    uintptr_t first = (uintptr_t)malloc(24);
+
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+        uintptr_t p = first;
+
+        while ((p & window) == (first & window))
+            REQUIRE(p = (uintptr_t)malloc(sizes[i]));
+    }
+}
+
 int main(void)
 {
     pthread_t threads[THREADS];
 
     find_functions();
+    if (getenv("TEST_FAR"))
+        use_window_up();
     for (uintptr_t i = 0; i < THREADS; i++)
         REQUIRE(pthread_create(&threads[i], NULL, work, (void *)(i + 1)) == 0);
     for (int i = 0; i < THREADS; i++)

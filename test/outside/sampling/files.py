@@ -90,7 +90,7 @@ class Files(unittest.TestCase):
                 self.path('a%.heap'): errno.EINVAL, self.path('%'): errno.EINVAL,
                 self.path('%s%s%s%n.txt'): errno.EINVAL, self.path('none/a.heap'): errno.ENOENT,
                 self.path('fifo.heap/a.txt'): errno.ENOTDIR, self.path('folder.heap'): errno.EISDIR,
-                self.path('fifo.heap'): errno.EEXIST, self.path('x' * 300 + '.txt'): errno.ENAMETOOLONG,
+                self.path('fifo.heap'): errno.ENXIO, self.path('x' * 300 + '.txt'): errno.ENAMETOOLONG,
                 self.path('y/' * 2500 + '.txt'): errno.ENAMETOOLONG, self.path('%e' * 2000 + '.txt'):
                 errno.ENAMETOOLONG, '/dev/null/a.txt': errno.ENOTDIR}.items():
             self.assertEqual(self.errors(path), [error], path[-40:])
@@ -126,20 +126,37 @@ class Files(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr.split()), (0, ['fill']))
 
     def test_links(self):
-        """Links to files, to folders and to nothing."""
+        """Links to files, to folders and to nothing stay. A file is replaced where it is, and a folder is refused."""
         os.mkdir(self.path('folder'))
-        with open(self.path('victim'), 'w', encoding='ascii') as file:
-            file.write('precious')
         for target in ('victim', 'folder', 'nothing'):
             for ending in ENDINGS:
-                os.symlink(self.path(target), self.path('a.' + ending))
-                self.assertEqual(self.errors(self.path('a.' + ending)), [0])
-                self.assertFalse(os.path.islink(self.path('a.' + ending)))
-                os.unlink(self.path('a.' + ending))
+                link = self.path('a.' + ending)
+                os.symlink(self.path(target), link)
+                if target == 'victim':
+                    with open(self.path('victim'), 'w', encoding='ascii') as file:
+                        file.write('old')
+                self.assertEqual(self.errors(link), [errno.EISDIR if target == 'folder' else 0])
+                self.assertEqual(os.readlink(link), self.path(target))
+                if target != 'folder':
+                    self.assertGreater(os.path.getsize(link), 40)
+                    os.unlink(self.path(target))
+                os.unlink(link)
+        self.assertEqual(self.left(), ['folder'])
+        self.assertEqual(os.listdir(self.path('folder')), [])
+
+    @unittest.skipIf(os.geteuid() != 0, 'needs root to make a link of another user')
+    def test_link_of_another(self):
+        """Who may make links must not choose what is replaced."""
+        with open(self.path('victim'), 'w', encoding='ascii') as file:
+            file.write('precious')
+        for ending in ENDINGS:
+            os.symlink(self.path('victim'), self.path('a.' + ending))
+            os.lchown(self.path('a.' + ending), 65534, 65534)
+            self.assertNotEqual(self.errors(self.path('a.' + ending)), [0])
+            os.unlink(self.path('a.' + ending))
         with open(self.path('victim'), encoding='ascii') as file:
             self.assertEqual(file.read(), 'precious')
-        self.assertEqual(self.left(), ['folder', 'victim'])
-        self.assertEqual(os.listdir(self.path('folder')), [])
+        self.assertEqual(self.left(), ['victim'])
 
     def killed(self, pattern):
         """Kills writers at any moment, and says what is left of them."""
