@@ -228,16 +228,16 @@ SA_INLINE bool sa_percpu_store_at(void *hot, int32_t cpu, struct sa_slab *expect
     uint32_t left = SA_PERCPU_RESTARTS;
 
     __asm__ volatile goto(SA_PERCPU_ENTER "ldr %w[t], [%[area], %[cpu_id]]\n\t"
-                                 "cmp %w[t], %w[expect_cpu]\n\t"
+                                 "cmp %w[t], %w[of_cpu]\n\t"
                                  "b.ne %l[changed]\n\t"
-                                 "cmp %[cpu], %[expect_slab]\n\t"
+                                 "cmp %[cpu], %[of_slab]\n\t"
                                  "b.ne %l[changed]\n\t"
                                  "ldr %[t], [%[head]]\n\t"
                                  "cmp %[t], %[expect]\n\t"
                                  "b.ne %l[changed]\n\t" SA_PERCPU_INJECT
                                  "str %[value], [%[word]]\n\t" SA_PERCPU_LEAVE("b %l[changed]")
                  : [cpu] "=&r"(slab), [head] "=&r"(head), [t] "=&r"(t), [left] "+&r"(left)
-                 : SA_PERCPU_INPUTS(hot, cls), [expect_cpu] "r"(cpu), [expect_slab] "r"(expect_slab),
+                 : SA_PERCPU_INPUTS(hot, cls), [of_cpu] "r"(cpu), [of_slab] "r"(expect_slab),
                    [expect] "r"(expect), [word] "r"(word), [value] "r"(value)
                  : "memory", "cc" SA_PERCPU_INJECT_CLOBBER
                  : changed);

@@ -232,15 +232,15 @@ SA_INLINE bool sa_percpu_store_at(void *hot, int32_t cpu, struct sa_slab *expect
     uint64_t slab, head;
     uint32_t left = SA_PERCPU_RESTARTS;
 
-    __asm__ volatile goto(SA_PERCPU_ENTER "cmpl %%fs:%c[cpu_id](%[off]), %[expect_cpu]\n\t"
+    __asm__ volatile goto(SA_PERCPU_ENTER "cmpl %%fs:%c[cpu_id](%[off]), %[of_cpu]\n\t"
                                  "jne %l[changed]\n\t"
-                                 "cmpq %[cpu], %[expect_slab]\n\t"
+                                 "cmpq %[cpu], %[of_slab]\n\t"
                                  "jne %l[changed]\n\t"
                                  "cmpq (%[head]), %[expect]\n\t"
                                  "jne %l[changed]\n\t" SA_PERCPU_INJECT
                                  "movq %[value], (%[word])\n\t" SA_PERCPU_LEAVE("jmp %l[changed]")
                  : [cpu] "=&r"(slab), [head] "=&r"(head), [left] "+&r"(left)
-                 : SA_PERCPU_INPUTS(hot, cls), [expect_cpu] "r"(cpu), [expect_slab] "r"(expect_slab),
+                 : SA_PERCPU_INPUTS(hot, cls), [of_cpu] "r"(cpu), [of_slab] "r"(expect_slab),
                    [expect] "r"(expect), [word] "r"(word), [value] "r"(value)
                  : "memory", "cc" SA_PERCPU_INJECT_CLOBBER
                  : changed);

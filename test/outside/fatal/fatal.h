@@ -10,6 +10,8 @@
  *   REPORTS: how many lines begin a report, if more than one
  *   NAMES:  damaged, if names of functions cannot be read; none, if the line is the program's own
  *
+ * A line that begins with more than one blank continues the one before it, after one blank.
+ *
  * A program that survives exits with FATAL_SURVIVED; one for which a combination makes no sense
  * with FATAL_SENSELESS.
  */

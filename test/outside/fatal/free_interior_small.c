@@ -3,7 +3,8 @@
  * free of a pointer into the middle of a small block.
  *
  * EXPECT: invalid free: 0x[0-9a-f]+ is (inside|not the start)
- * ARGS: 16,24,32,48,64,80,96,100,128,160,200,256,320,500,512,640,1000 1,2,4,7,8,12,15,16,17,24,32,48,64,128,256
+ * ARGS: 16,24,32,48,64,80,96,100,128,160,200,256,320,500,512,640,1000
+ *         1,2,4,7,8,12,15,16,17,24,32,48,64,128,256
  */
 #include "test/outside/fatal/fatal.h"
 

@@ -5,7 +5,8 @@
  * side from the start of an aligned page. A block that is guarded may end a page, and the pointer
  * lies behind it.
  *
- * EXPECT: (invalid free|invalid realloc): 0x[0-9a-f]+ is (inside|not the start of a block; [0-9]+ bytes behind the end)
+ * EXPECT: (invalid free|invalid realloc): 0x[0-9a-f]+ is (inside|not the start of a block; [0-9]+
+ *         bytes behind the end)
  * ARGS: 48,80,96,112,192,208,320,640 0-1
  */
 #include "test/outside/fatal/fatal.h"

@@ -38,6 +38,7 @@ class Wanted:
     def __init__(self, source):
         with open(source, encoding='utf-8') as file:
             comment = '\n'.join(file.read().split('*/', 2)[:2])
+        comment = re.sub(r'\n \*  +', ' ', comment)  # lines that go on
         expect = re.findall(r'EXPECT: (.+)', comment)
         if len(expect) != 1:
             sys.exit(f'{source}: one line EXPECT: is needed')

@@ -2,7 +2,8 @@
 /*
  * malloc_usable_size of a pointer behind the last object of a span, as in free_tail.c.
  *
- * EXPECT: malloc_usable_size: 0x[0-9a-f]+ is (inside|not the start of a block; [0-9]+ bytes behind the end)
+ * EXPECT: malloc_usable_size: 0x[0-9a-f]+ is (inside|not the start of a block; [0-9]+ bytes behind
+ *         the end)
  * SURVIVES: yes
  * ARGS: 48,80,96,112,192,208,320,640
  */

@@ -2,7 +2,8 @@
 /*
  * Frees a block twice: at once, later, or from another thread.
  *
- * EXPECT: double free: 0x[0-9a-f]+ lies in memory that is free, at offset 0 of a freed block of [0-9]+ bytes
+ * EXPECT: double free: 0x[0-9a-f]+ lies in memory that is free, at offset 0 of a freed block of
+ *         [0-9]+ bytes
  * SIGNAL: SIGABRT
  * STACKS: freed=drop freed=drop_again allocated=make
  * ARGS: 1,16,100,1024,8192,8193,100000,262144,300000,5000000 0,1,20 0,1

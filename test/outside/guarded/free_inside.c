@@ -2,7 +2,8 @@
 /*
  * Frees a pointer into a block, before or behind it.
  *
- * EXPECT: invalid free: 0x[0-9a-f]+ is (inside a block of [0-9]+ bytes, not its start|not the start of a block)
+ * EXPECT: invalid free: 0x[0-9a-f]+ is (inside a block of [0-9]+ bytes, not its start|not the start
+ *         of a block)
  * SIGNAL: SIGABRT
  * STACKS: freed=drop allocated=make
  * ARGS: 100,1024,8192,8193,200000 1,16,-16

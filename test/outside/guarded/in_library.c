@@ -2,7 +2,8 @@
 /*
  * The access is libc's, on the program's behalf: its function is named, and who called it.
  *
- * EXPECT: use after free: 0x[0-9a-f]+ (read|write) at offset [0-9]+ of a freed block of [0-9]+ bytes
+ * EXPECT: use after free: 0x[0-9a-f]+ (read|write) at offset [0-9]+ of a freed block of [0-9]+
+ *         bytes
  * SIGNAL: SIGSEGV
  * STACKS: freed=drop allocated=make read|written=hand_over
  * ARGS: 24,1000,8000,100000,1000000 0,1,2,3

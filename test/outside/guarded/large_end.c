@@ -3,7 +3,8 @@
  * Writes on and on behind the end of a sampled block that is too large for a slot; after so many
  * others of its size, and moved by realloc or not.
  *
- * EXPECT: heap buffer overflow: 0x[0-9a-f]+ write [0-9]{1,7} bytes behind the end of a block of [0-9]{6,8} bytes at 0x[0-9a-f]+$
+ * EXPECT: heap buffer overflow: 0x[0-9a-f]+ write [0-9]{1,7} bytes behind the end of a block of
+ *         [0-9]{6,8} bytes at 0x[0-9a-f]+$
  * SIGNAL: SIGSEGV
  * STACKS: written=touch_write
  * ARGS: 262145,300000,1048576,5000000 0,40 fresh

@@ -2,7 +2,8 @@
 /*
  * Reads behind the end of a block. Only a fault can tell, so not within the alignment of its end.
  *
- * EXPECT: heap buffer overflow: 0x[0-9a-f]+ read [0-9]+ bytes behind the end of a block of [0-9]+ bytes
+ * EXPECT: heap buffer overflow: 0x[0-9a-f]+ read [0-9]+ bytes behind the end of a block of [0-9]+
+ *         bytes
  * SIGNAL: SIGSEGV
  * STACKS: read=touch_read allocated=make
  * ARGS: 16,64,1024,4096,8192,8208,40000,262144 1,16

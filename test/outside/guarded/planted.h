@@ -3,11 +3,14 @@
  * For programs with one planted bug each, which run with every block guarded. Their first comment
  * tells run.py what is to be found:
  *
- *   EXPECT: regular expression that the first line on stderr matches after "salloc: "; empty:
- *   nothing is said SIGNAL: names of the signals that may end the program, separated by |; or the
- *   exit code STACKS: what the report tells, as event=function: the function is in one of the first
- *   three frames; or event|event=function
+ *   EXPECT: regular expression that the first line on stderr matches after "salloc: "; empty: no
+ *           report
+ *   SIGNAL: names of the signals that may end the program, separated by |; or the exit code
+ *   STACKS: what the report tells, as event=function: the function is in one of the first three
+ *           frames; or event|event=function
  *   ARGS:   axes of values, separated by blanks, as in the folder fatal; several lines add up
+ *
+ * A line that begins with more than one blank continues the one before it, after one blank.
  *
  * Bugs are repeated, each time with a block of its own: which side of a block is guarded is random,
  * and a slot may be used again soon.

@@ -28,6 +28,7 @@ class Wanted:
     def __init__(self, source, emulated, most, hardened):
         with open(source, encoding='utf-8') as file:
             comment = '\n'.join(file.read().split('*/', 2)[:2])
+        comment = re.sub(r'\n \*  +', ' ', comment)  # lines that go on
         (self.expect,) = re.findall(r'EXPECT: ?(.*)', comment)
         (ends,) = re.findall(r'SIGNAL: (.+)', comment)
         self.ends = [int(word) if word.isdigit() else -getattr(signal, word)

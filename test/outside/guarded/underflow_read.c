@@ -2,7 +2,8 @@
 /*
  * Reads before the start of a block.
  *
- * EXPECT: heap buffer underflow: 0x[0-9a-f]+ read [0-9]+ bytes before the start of a block of [0-9]+ bytes
+ * EXPECT: heap buffer underflow: 0x[0-9a-f]+ read [0-9]+ bytes before the start of a block of
+ *         [0-9]+ bytes
  * SIGNAL: SIGSEGV
  * STACKS: read=touch_read allocated=make
  * ARGS: 1,16,100,1024,4096,8192,8193,100000,262144 1,16

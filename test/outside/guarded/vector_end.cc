@@ -2,7 +2,8 @@
 /*
  * C++: writes the element behind the end of a vector, or of an array.
  *
- * EXPECT: heap buffer overflow: 0x[0-9a-f]+ (write|was written,) [0-9]+ bytes behind the end of a block of [0-9]+ bytes
+ * EXPECT: heap buffer overflow: 0x[0-9a-f]+ (write|was written,) [0-9]+ bytes behind the end of a
+ *         block of [0-9]+ bytes
  * SIGNAL: SIGSEGV|3
  * STACKS:
  * ARGS: 1,3,100,1000,9000,60000 0,1

@@ -3,7 +3,8 @@
  * Writes before the start of a large block that follows one that was freed, and is in quarantine:
  * the block in use is nearer.
  *
- * EXPECT: heap buffer underflow: 0x[0-9a-f]+ write 1 bytes before the start of a block of [0-9]+ bytes at 0x[0-9a-f]+$
+ * EXPECT: heap buffer underflow: 0x[0-9a-f]+ write 1 bytes before the start of a block of [0-9]+
+ *         bytes at 0x[0-9a-f]+$
  * SIGNAL: SIGSEGV
  * STACKS: written=touch_write
  * ARGS: 262145,500000,1000000

@@ -2,7 +2,8 @@
 /*
  * Writes on and on behind the end of a large block.
  *
- * EXPECT: heap buffer overflow: 0x[0-9a-f]+ write [0-9]{1,5} bytes behind the end of a block of [0-9]{6,7} bytes at 0x[0-9a-f]+$
+ * EXPECT: heap buffer overflow: 0x[0-9a-f]+ write [0-9]{1,5} bytes behind the end of a block of
+ *         [0-9]{6,7} bytes at 0x[0-9a-f]+$
  * SIGNAL: SIGSEGV
  * STACKS: written=touch_write
  * ARGS: 262145,300000,1048576,5000000

@@ -3,7 +3,8 @@
  * Reads before the start of a large block that follows another one: the page between them is nearer
  * to it.
  *
- * EXPECT: heap buffer underflow: 0x[0-9a-f]+ read 1 bytes before the start of a block of [0-9]+ bytes at 0x[0-9a-f]+$
+ * EXPECT: heap buffer underflow: 0x[0-9a-f]+ read 1 bytes before the start of a block of [0-9]+
+ *         bytes at 0x[0-9a-f]+$
  * SIGNAL: SIGSEGV
  * STACKS: read=touch_read
  * ARGS: 262144,300000,1000000

@@ -2,7 +2,8 @@
 /*
  * Reads a large block that was freed, and is in quarantine.
  *
- * EXPECT: use after free: 0x[0-9a-f]+ read at offset 1000 of a freed block of [0-9]{6,7} bytes at 0x[0-9a-f]+$
+ * EXPECT: use after free: 0x[0-9a-f]+ read at offset 1000 of a freed block of [0-9]{6,7} bytes at
+ *         0x[0-9a-f]+$
  * SIGNAL: SIGSEGV
  * STACKS: read=touch_read
  * ARGS: 262145,300000,1048576,5000000 0,3

@@ -4,8 +4,10 @@
  * freed, resized, or asked for its size. 0 as the last argument: the byte becomes zero, as behind a
  * string that is one too long.
  *
- * EXPECT: heap buffer overflow: 0x[0-9a-f]+ was written, (behind the end of a block of at most|[017] bytes behind the end of a block of) \d+ bytes at 0x
- * ARGS: 1,7,8,9,16,24,25,100,104,105,1000,4088,4096,32768,100000,262136,300000,1000001 0,1,7 free,realloc,usable,sized 1
+ * EXPECT: heap buffer overflow: 0x[0-9a-f]+ was written, (behind the end of a block of at
+ *         most|[017] bytes behind the end of a block of) \d+ bytes at 0x
+ * ARGS: 1,7,8,9,16,24,25,100,104,105,1000,4088,4096,32768,100000,262136,300000,1000001 0,1,7
+ *         free,realloc,usable,sized 1
  * ARGS: 1,8,24,100,104,105,1000,300000 0 free 0
  */
 #include "test/outside/fatal/fatal.h"

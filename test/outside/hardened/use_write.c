@@ -3,7 +3,8 @@
  * A block is written to after it was freed, or moved by realloc: found at the latest when its
  * memory is used again.
  *
- * EXPECT: use after free: 0x[0-9a-f]+ was written, at offset \d+ of a freed block of \d+ bytes at 0x
+ * EXPECT: use after free: 0x[0-9a-f]+ was written, at offset \d+ of a freed block of \d+ bytes at
+ *         0x
  * ARGS: 1,16,100,1000,9000,100000 0 free,realloc
  * ARGS: 16,100,1000,9000 7 free
  */

@@ -42,7 +42,8 @@ static void at_trap(int number, siginfo_t *info, void *context)
         trapped = info->si_syscall + 1;
 }
 
-#define LOAD(field)           BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+#define FIELD(field)          offsetof(struct seccomp_data, field)
+#define LOAD(field)           BPF_STMT(BPF_LD | BPF_W | BPF_ABS, FIELD(field))
 #define IS(value, yes, no)    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, yes, no)
 #define LEAST(value, yes, no) BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, value, yes, no)
 #define HAS(bits, yes, no)    BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, bits, yes, no)
