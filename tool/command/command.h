@@ -25,7 +25,7 @@ struct sa_command {
     const char *what;       /* a line for the list of commands */
     const char *synopsis;   /* lines that follow "usage: sallocctl NAME" */
     const char *text;       /* what --help says before the options; lines */
-    const char *exit_codes; /* what it says after them; NULL: SA_COMMAND_READS */
+    const char *exit_codes; /* what it says after them; NULL: those of a command that reads */
     const struct sa_command_option *options;
     size_t option_count;
     size_t options_bytes;       /* of its struct of options; at most SA_COMMAND_OPTIONS_MAX */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The profile of the page: what tool/flame.c wrote, decoded, and the sums of its stacks for a
+ * The profile of the page: what tool/page/flame.c wrote, decoded, and the sums of its stacks for a
  * metric and a filter. Nothing here touches the page.
  */
 
