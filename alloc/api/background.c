@@ -91,6 +91,10 @@ static struct {
     struct sa_pressure pressure; /* belongs to the maintenance thread */
 } background;
 
+/* A thread was begun, or put off, in this process or before a fork, so that a child has something
+ * to set back. Atomic, relaxed: set by the thread that does so, before it does. */
+static SA_START_DATA bool background_begun;
+
 /* What reports show. */
 SA_LAYOUT = {
     SA_LAYOUT_STATE("background", background, choice),
@@ -220,6 +224,7 @@ SA_RARE static int background_start(bool watch)
     uint32_t state = NONE;
     int error;
 
+    sa_store_relaxed(&background_begun, true);
     while (!background_change(&state, STARTING)) {
         if (state == STOPPING)
             return EBUSY;
@@ -297,6 +302,7 @@ SA_RARE static void background_start_lazily(void)
 {
     sa_option_thread choice = sa_load_relaxed(&background.choice);
 
+    sa_store_relaxed(&background_begun, true);
     if (sa_vfork_is_child() || /* the thread would belong to the child's process */
         !background_may_create()) {
         sa_maintenance_want_watch(choice == SA_THREAD_AUTO ? CALLER_NS : SA_NEVER);
@@ -329,11 +335,13 @@ SA_RARE void sa_background_read_options(void)
     background_choose(sa_options.pressure ? SA_THREAD_ON : sa_options.maintenance_thread);
 }
 
-SA_RARE void sa_background_after_fork(void)
+SA_FORK void sa_background_after_fork(void)
 {
+    sa_store_changed(&sa_page_heap_swings, 0);
+    if (!sa_load_relaxed(&background_begun))
+        return;
     sa_pressure_end(&background.pressure); /* fork copied the descriptor */
     sa_store_relaxed(&background.state, NONE);
-    sa_store_relaxed(&sa_page_heap_swings, 0);
     sa_maintenance_want_thread(sa_load_relaxed(&background.choice) == SA_THREAD_ON, false);
     sa_maintenance_want_watch(sa_load_relaxed(&background.choice) == SA_THREAD_AUTO ? 0 : SA_NEVER);
 }

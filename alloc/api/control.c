@@ -62,7 +62,7 @@ struct descriptor {
     uint64_t identity[2];
 };
 
-static struct {
+static SA_START_DATA struct {
     uint32_t state;        /* atomic; ENDED is stored by the thread, with release order */
     uint32_t leave;        /* atomic: 1: the thread is asked to end */
     int pid;               /* of the process whose thread it is */
@@ -341,7 +341,7 @@ void sa_control_leave(void)
         sa_sys_futex_wait(&control.state, RUNNING, STEP_NS);
 }
 
-void sa_control_after_fork(bool threads)
+SA_FORK void sa_control_after_fork(bool threads)
 {
     uint32_t state = sa_load_relaxed(&control.state);
 
@@ -349,13 +349,16 @@ void sa_control_after_fork(bool threads)
         descriptor_close(&control.socket);
         descriptor_close(&control.client);
     }
-    sa_store_relaxed(&control.state, NONE);
+    sa_store_changed(&control.state, (uint32_t)NONE);
     if (!threads) {
         sa_control_forget_trace();
     } else if (state != NONE) {
+        int saved = errno;
+
         sa_control_trace_look(true); /* the child's copy of the parent's recording */
         /* A failure does not repeat in each child what the program's start has said. */
         if (!sa_filtered() && filters_now() == control.filters)
             control_start();
+        errno = saved;
     }
 }

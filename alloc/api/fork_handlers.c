@@ -33,22 +33,23 @@
 #include "alloc/os/thread.h"
 #include "sampling/guard/reporting.h"
 #include "sampling/sampler/sampler.h"
+#include "sampling/stack/unwind_pages.h"
 #include "sampling/symbolize/mappings.h"
 
 #include <errno.h>
 
 /* The kernel refused the fence (usually seccomp), so the caches were not stopped. Written and read
  * by the thread that has closed the gate. */
-static bool stop_failed;
+static SA_START_DATA bool stop_failed;
 
 /*
  * The number of the last fork, which alone distinguishes the seeds of two children of a process.
  * Written by the thread that has closed the gate; by the first slow path in an unannounced child.
  */
-static uint64_t fork_number;
+static SA_START_DATA uint64_t fork_number;
 
 /* The analysis skips the handlers: the gate stays closed from one to the next. */
-SA_RARE static void fork_prepare(void) SA_NO_THREAD_SAFETY_ANALYSIS
+SA_FORK static void fork_prepare(void) SA_NO_THREAD_SAFETY_ANALYSIS
 {
     int saved = errno;
 
@@ -60,7 +61,7 @@ SA_RARE static void fork_prepare(void) SA_NO_THREAD_SAFETY_ANALYSIS
     errno = saved;
 }
 
-SA_RARE static void fork_parent(void) SA_NO_THREAD_SAFETY_ANALYSIS
+SA_FORK static void fork_parent(void) SA_NO_THREAD_SAFETY_ANALYSIS
 {
     uint32_t held = sa_thread.held_ranks;
     int saved = errno;
@@ -79,7 +80,7 @@ SA_RARE static void fork_parent(void) SA_NO_THREAD_SAFETY_ANALYSIS
 
 /* Corrects the state of a child, announced or not. number: the fork's, for the child's seeds.
  * stopped: no sequence was running on a per-CPU cache when the kernel copied the address space. */
-static void fork_child_caches(uint64_t number, bool stopped)
+SA_FORK static void fork_child_caches(uint64_t number, bool stopped)
 {
     if (!sa_rseq.per_cpu) {
         sa_cpu_cache_abandon_others(sa_percpu_cpu());
@@ -96,20 +97,20 @@ static void fork_child_caches(uint64_t number, bool stopped)
     sa_soft_limit_after_fork();
 }
 
-SA_RARE static void fork_child(void) SA_NO_THREAD_SAFETY_ANALYSIS
+/* Without errno, which lies on pages that the child has not touched: only the creation of threads,
+ * in control.c and output.c, changes it, and they keep it. */
+SA_FORK static void fork_child(void) SA_NO_THREAD_SAFETY_ANALYSIS
 {
-    int saved = errno;
-
     if (!sa_fork_gate_is_lost()) {
         fork_child_caches(fork_number, !stop_failed);
         sa_fork_gate_reset();
     }
     sa_mappings_after_fork();
+    sa_unwind_pages_after_fork();
     sa_reporting_after_fork();
     sa_output_after_fork(true);
     sa_control_after_fork(true);
     sa_background_after_fork();
-    errno = saved;
 }
 
 /*
@@ -134,6 +135,7 @@ static SA_COLD void fork_unannounced(bool lost)
         sa_cpu_cache_kick(); /* the child cannot count what the caches hold, nor sample it */
     }
     sa_mappings_after_fork();
+    sa_unwind_pages_after_fork();
     sa_reporting_after_fork();
     sa_output_after_fork(false);
     sa_control_after_fork(false);

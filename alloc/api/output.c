@@ -59,7 +59,7 @@
 /* What is written, as bits. */
 enum { PAGE = 1, PROFILE = 2 };
 
-static struct {
+static SA_START_DATA struct {
     uint32_t wanted; /* PAGE, PROFILE: those that have a destination. Const after the constructor */
     uint32_t asked; /* atomic: PAGE, PROFILE: signals ask for them. Handlers set bits (release), the
                        thread takes all (acquire) */
@@ -318,7 +318,7 @@ void sa_output_register(void)
         sa_exit_signals_register(&output.bell); /* last: not those of the other options */
 }
 
-void sa_output_after_fork(bool threads)
+SA_FORK void sa_output_after_fork(bool threads)
 {
     if (!output.wanted)
         return;
@@ -329,6 +329,10 @@ void sa_output_after_fork(bool threads)
     output.over = false;
     sa_store_relaxed(&output.asked, 0);
     sa_exit_signals_after_fork();
-    if (threads)
+    if (threads) {
+        int saved = errno;
+
         output_start_thread();
+        errno = saved;
+    }
 }

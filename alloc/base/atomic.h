@@ -22,12 +22,19 @@
 #define sa_store_relaxed(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
 #define sa_store_release(p, v) SA_STEP(__atomic_store_n((p), (v), __ATOMIC_RELEASE))
 #define sa_store_seq_cst(p, v) SA_STEP(__atomic_store_n((p), (v), __ATOMIC_SEQ_CST))
-#define sa_add_relaxed(p, v)   __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
-#define sa_sub_relaxed(p, v)   __atomic_fetch_sub((p), (v), __ATOMIC_RELAXED)
-#define sa_sub_release(p, v)   SA_STEP(__atomic_fetch_sub((p), (v), __ATOMIC_RELEASE))
-#define sa_add_seq_cst(p, v)   SA_STEP(__atomic_fetch_add((p), (v), __ATOMIC_SEQ_CST))
-#define sa_xchg_acquire(p, v)  SA_STEP(__atomic_exchange_n((p), (v), __ATOMIC_ACQUIRE))
-#define sa_xchg_release(p, v)  SA_STEP(__atomic_exchange_n((p), (v), __ATOMIC_RELEASE))
+/* Stores a value that is another one: a page of which a child of fork writes nothing is not copied.
+ */
+#define sa_store_changed(p, v)                                                                     \
+    do {                                                                                           \
+        if (sa_load_relaxed(p) != (v))                                                             \
+            sa_store_relaxed(p, v);                                                                \
+    } while (0)
+#define sa_add_relaxed(p, v)  __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
+#define sa_sub_relaxed(p, v)  __atomic_fetch_sub((p), (v), __ATOMIC_RELAXED)
+#define sa_sub_release(p, v)  SA_STEP(__atomic_fetch_sub((p), (v), __ATOMIC_RELEASE))
+#define sa_add_seq_cst(p, v)  SA_STEP(__atomic_fetch_add((p), (v), __ATOMIC_SEQ_CST))
+#define sa_xchg_acquire(p, v) SA_STEP(__atomic_exchange_n((p), (v), __ATOMIC_ACQUIRE))
+#define sa_xchg_release(p, v) SA_STEP(__atomic_exchange_n((p), (v), __ATOMIC_RELEASE))
 
 /* Strong compare and swap: true on success. On failure, *expect receives the value in memory. A
  * failure orders nothing. */

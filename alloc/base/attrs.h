@@ -30,7 +30,8 @@
  * For code that every process runs at start and variables that it writes then, even if it never
  * allocates. The code lies beside the symbol table, and the variables lie beside the relocated
  * ones, on pages that the loader has touched. Small variables that the first allocation writes are
- * there as well.
+ * there as well, and those that a child of fork reads or writes: the child
+ * copies each page that it writes.
  */
 #define SA_START_CODE __attribute__((noinline, section(".text.startup")))
 #define SA_START_DATA __attribute__((section(".data.start")))
@@ -43,6 +44,10 @@
  */
 #define SA_RARE __attribute__((section(".text.unlikely.rare")))
 #define SA_ONCE __attribute__((section(".text.startup.once")))
+
+/* For the code of a child of fork, called by the handlers of fork in every child. The functions lie
+ * together, because a child maps the code that it runs anew. */
+#define SA_FORK __attribute__((noinline, section(".text.unlikely.fork")))
 
 /* Assumed size of a cache line. Only performance depends on this value. */
 #define SA_CACHELINE 64

@@ -27,7 +27,7 @@ SA_RARE bool sa_cpu_cache_stop(int cpu)
 
 /* Sets the countdowns of a stopped CPU to 0 and not due: the next pop of each class draws a new
  * one. */
-SA_COLD static void cpu_invalidate_countdowns(struct cpu_cache *c) SA_REQUIRES(SA_RANK_CPU_CACHE)
+SA_FORK static void cpu_invalidate_countdowns(struct cpu_cache *c) SA_REQUIRES(SA_RANK_CPU_CACHE)
 {
     uint32_t generation = sa_rates_generation();
 
@@ -44,7 +44,7 @@ SA_COLD static void cpu_invalidate_countdowns(struct cpu_cache *c) SA_REQUIRES(S
  * countdowns of a cache that belongs to a thread stay: a signal handler may have interrupted that
  * thread in a critical section. cpu_revive ends them by critical sections.
  */
-SA_COLD static void cpu_after_fork(struct cpu_cache *c) SA_REQUIRES(SA_RANK_CPU_CACHE)
+SA_FORK static void cpu_after_fork(struct cpu_cache *c) SA_REQUIRES(SA_RANK_CPU_CACHE)
 {
     c->rng = sa_sampler_stream(c->stream);
     c->forks = sa_cpu_cache_forks;
@@ -52,7 +52,7 @@ SA_COLD static void cpu_after_fork(struct cpu_cache *c) SA_REQUIRES(SA_RANK_CPU_
         cpu_invalidate_countdowns(c);
 }
 
-SA_RARE bool sa_cpu_cache_publish(struct cpu_cache *c, int cpu)
+SA_FORK bool sa_cpu_cache_publish(struct cpu_cache *c, int cpu)
 {
     SA_DCHECK_HELD(SA_RANK_CPU_CACHE);
     if (SA_UNLIKELY(c->forks != sa_cpu_cache_forks))
@@ -279,7 +279,7 @@ SA_RARE void sa_cpu_cache_resume_all(void)
     }
 }
 
-SA_COLD void sa_cpu_cache_after_fork(void)
+SA_FORK void sa_cpu_cache_after_fork(void)
 {
     sa_cpu_cache_forks++;
     sa_cpu_cache_kick();
@@ -300,7 +300,7 @@ SA_COLD void sa_cpu_cache_keep_countdowns(void) SA_NO_THREAD_SAFETY_ANALYSIS
     }
 }
 
-SA_RARE void sa_cpu_cache_abandon_others(int own)
+SA_FORK void sa_cpu_cache_abandon_others(int own)
 {
     int count = sa_cpu_cache_count();
 

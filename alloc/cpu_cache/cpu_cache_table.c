@@ -154,7 +154,7 @@ SA_RARE size_t sa_cpu_cache_threads_limit(void)
     return THREADS_LIMIT;
 }
 
-SA_RARE void sa_cpu_cache_kick(void)
+SA_FORK void sa_cpu_cache_kick(void)
 {
     int count = sa_cpu_cache_count();
 

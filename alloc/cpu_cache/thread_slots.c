@@ -104,14 +104,20 @@ bool sa_thread_slots_acquire(void)
 }
 
 /* No analysis: a child of fork has one thread, and all its locks are free. */
-void sa_thread_slots_after_fork(void) SA_NO_THREAD_SAFETY_ANALYSIS
+SA_FORK void sa_thread_slots_after_fork(void) SA_NO_THREAD_SAFETY_ANALYSIS
 {
     int own = sa_thread.area.cpu_id;
+    unsigned count = 0;
 
-    slots.free_count = 0;
-    for (unsigned number = slots.created; number > 0; number--)
-        if ((int)number != own)
-            slots.free[slots.free_count++] = (uint16_t)number;
+    for (unsigned number = slots.created; number > 0; number--) {
+        if ((int)number == own)
+            continue;
+        if (slots.free[count] != number)
+            slots.free[count] = (uint16_t)number;
+        count++;
+    }
+    if (slots.free_count != count)
+        slots.free_count = count;
 }
 
 unsigned sa_thread_slots_in_use(void)

@@ -42,7 +42,7 @@ struct emergency {
 
 static struct emergency *first; /* the latest mapping; atomic, see above */
 /* Head of the list for later: blocks linked by their first word; atomic. */
-static void *aside;
+static SA_START_DATA void *aside;
 
 /* Heads of the lists of freed blocks, by list_for: first those of the classes. Atomic. */
 static void *freed[SA_CLASSES_MAX + LARGE_LISTS];
@@ -221,7 +221,7 @@ void *sa_emergency_heap_take(void)
     return sa_xchg_acquire(&aside, NULL);
 }
 
-SA_RARE void sa_emergency_heap_after_fork(void)
+SA_FORK void sa_emergency_heap_after_fork(void)
 {
-    sa_store_relaxed(&aside, NULL);
+    sa_store_changed(&aside, NULL);
 }

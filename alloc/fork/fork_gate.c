@@ -257,11 +257,11 @@ SA_RARE void sa_fork_gate_open(void) SA_NO_THREAD_SAFETY_ANALYSIS
     sa_sys_futex_wake(&sa_fork_gate.forking, 1);
 }
 
-SA_RARE void sa_fork_gate_reset(void) SA_NO_THREAD_SAFETY_ANALYSIS
+SA_FORK void sa_fork_gate_reset(void) SA_NO_THREAD_SAFETY_ANALYSIS
 {
     sa_thread.gate_depth--;
     for (unsigned i = 0; i < SA_FORK_GATE_STRIPES; i++)
-        sa_store_relaxed(&sa_fork_gate.stripe[i].inside, 0);
+        sa_store_changed(&sa_fork_gate.stripe[i].inside, 0);
     if (sa_thread.gate_depth)
         sa_store_relaxed(&sa_fork_gate.stripe[sa_thread.gate_stripe].inside, 1);
     sa_thread.gate_broken = sa_thread.gate_moving != 0;

@@ -105,7 +105,7 @@ void sa_vfork_end(uint64_t mark)
     sa_thread.sampling = (uint8_t)(mark >> MARK_SAMPLING_SHIFT);
 }
 
-void sa_vfork_after_fork(void)
+SA_FORK void sa_vfork_after_fork(void)
 {
     uint32_t held = sa_thread.area.vfork & ~SA_VFORK_OWN;
 

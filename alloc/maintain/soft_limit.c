@@ -37,7 +37,7 @@
 /* The most bytes released in one step: a fork that waits for the gate waits for one step. */
 #define SLICE_BYTES (64ul << 20)
 
-static struct {
+static SA_START_DATA struct {
     struct sa_lock lock; /* LIMIT; guards what follows, except the atomic words */
     uint64_t drained_ns SA_GUARDED_BY(SA_RANK_LIMIT);  /* when the caches were last emptied */
     size_t drained_bytes SA_GUARDED_BY(SA_RANK_LIMIT); /* the footprint after that */
@@ -185,8 +185,8 @@ void sa_soft_limit_set_callback(void (*callback)(void *arg), void *arg)
     sa_deferred_call_set_handler(SA_DEFERRED_SOFT_LIMIT, tell);
 }
 
-void sa_soft_limit_after_fork(void)
+SA_FORK void sa_soft_limit_after_fork(void)
 {
     if (sa_load_relaxed(&soft.caller) != (const void *)&sa_thread)
-        sa_store_relaxed(&soft.caller, NULL);
+        sa_store_changed(&soft.caller, NULL);
 }

@@ -19,7 +19,7 @@
 #include <string.h>
 
 /* 1: a thread asks; atomic: acquired by exchange, released by a store with release order */
-static uint8_t discovering;
+static SA_START_DATA uint8_t discovering;
 
 bool sa_topology_may_matter(void)
 {
@@ -144,9 +144,9 @@ static int topology_load(sa_topology_apply *apply)
 
 #endif
 
-void sa_topology_after_fork(void)
+SA_FORK void sa_topology_after_fork(void)
 {
-    sa_store_relaxed(&discovering, 0);
+    sa_store_changed(&discovering, 0);
 }
 
 int sa_topology_discover(sa_topology_apply *apply)

@@ -40,11 +40,13 @@
 
 SA_START_DATA const char *sa_reporting_path;
 
+/* The thread that reports (see self); 0: none. Atomic. */
+static SA_START_DATA uint32_t reporting_owner;
+
 static struct {
-    uint32_t owner; /* atomic: the thread that reports (see self); 0: none */
-    char *stack;    /* atomic: the stack of reports, lowest address; NULL: not mapped */
-    bool touched;   /* the stack counts as used; atomic, relaxed */
-    bool confined;  /* sa_reporting_confine was called; atomic, relaxed */
+    char *stack;   /* atomic: the stack of reports, lowest address; NULL: not mapped */
+    bool touched;  /* the stack counts as used; atomic, relaxed */
+    bool confined; /* sa_reporting_confine was called; atomic, relaxed */
     /* These belong to the thread that reports: */
     enum sa_reporting_end end;
     bool said;      /* the first line was written */
@@ -127,7 +129,7 @@ bool sa_reporting_call(void (*f)(void *arg), void *arg)
     struct call c = {.f = f, .arg = arg};
     bool done;
 
-    SA_DCHECK(sa_load_relaxed(&reporting.owner) == self());
+    SA_DCHECK(sa_load_relaxed(&reporting_owner) == self());
     if (!stack)
         return call_on(NULL, f, arg);
     if (!sa_load_relaxed(&reporting.touched)) { /* one thread reports at a time */
@@ -194,8 +196,8 @@ bool sa_reporting_fault(void *context)
     ucontext_t *c = context;
     void *sp;
 
-    if (SA_LIKELY(!sa_load_relaxed(&reporting.owner)) ||
-        sa_load_relaxed(&reporting.owner) != self() || !(sp = sa_load_relaxed(&reporting.fault_sp)))
+    if (SA_LIKELY(!sa_load_relaxed(&reporting_owner)) ||
+        sa_load_relaxed(&reporting_owner) != self() || !(sp = sa_load_relaxed(&reporting.fault_sp)))
         return false;
     sa_store_relaxed(&reporting.fault_sp, NULL);
 #if defined(__x86_64__)
@@ -238,21 +240,21 @@ static bool own(enum sa_reporting_end end)
     uint32_t owner = 0;
 
     for (int i = 0; i < WAITS; i++, owner = 0) {
-        if (sa_cas_acquire(&reporting.owner, &owner, self()))
+        if (sa_cas_acquire(&reporting_owner, &owner, self()))
             return true;
         if (owner == self())
             return false; /* misuse within a report */
         if (end == SA_REPORTING_SURVIVES)
             return false;
-        sa_sys_futex_wait(&reporting.owner, owner, WAIT_NS);
+        sa_sys_futex_wait(&reporting_owner, owner, WAIT_NS);
     }
     return false;
 }
 
 static void disown(void)
 {
-    sa_store_release(&reporting.owner, 0);
-    sa_sys_futex_wake(&reporting.owner, 1);
+    sa_store_release(&reporting_owner, 0);
+    sa_sys_futex_wake(&reporting_owner, 1);
 }
 
 /* Opens the file of reports; -1: none. Only a regular file is opened: opening another kind may wait
@@ -295,9 +297,9 @@ void sa_reporting_warn(const char *line, size_t bytes)
     disown();
 }
 
-void sa_reporting_after_fork(void)
+SA_FORK void sa_reporting_after_fork(void)
 {
-    sa_store_relaxed(&reporting.owner, 0);
+    sa_store_changed(&reporting_owner, 0);
 }
 
 bool sa_reporting_begin(enum sa_reporting_end end)
@@ -317,7 +319,7 @@ bool sa_reporting_begin(enum sa_reporting_end end)
 
 void sa_reporting_finish(void)
 {
-    SA_DCHECK(sa_load_relaxed(&reporting.owner) == self());
+    SA_DCHECK(sa_load_relaxed(&reporting_owner) == self());
     faults_end();
     if (reporting.fd >= 0)
         sa_sys_close(reporting.fd);
@@ -329,7 +331,7 @@ void sa_reporting_text(const char *line)
 {
     size_t bytes = strlen(line);
 
-    SA_DCHECK(sa_load_relaxed(&reporting.owner) == self());
+    SA_DCHECK(sa_load_relaxed(&reporting_owner) == self());
     if (reporting.to_stderr)
         sa_fatal_write(line, bytes);
     if (!reporting.said) { /* the first line is out, whatever happens from here on */

@@ -69,7 +69,7 @@ void sa_sampler_init(int64_t interval, uint64_t seed)
     sa_rates_init(interval);
 }
 
-SA_COLD void sa_sampler_after_fork(uint64_t number)
+SA_FORK void sa_sampler_after_fork(uint64_t number)
 {
     sampler_seed(sa_rng_mix(sa_rng_mix(sampler.seed) + number * SA_RNG_STEP));
     sampler.forked = 1;

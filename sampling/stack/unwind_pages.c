@@ -14,7 +14,7 @@
 
 #define SLOTS (2u * SA_UNWIND_PAGES) /* never full: about half of them are used */
 
-uint32_t sa_unwind_pages_touched;
+SA_START_DATA uint32_t sa_unwind_pages_touched;
 
 /*
  * The touched pages: a hash table with linear probing of the low 32 bits of page numbers. The table
@@ -42,6 +42,17 @@ void sa_unwind_page_touch(const void *at)
         (void)*(const volatile uint8_t *)at;
         sa_sys_madvise((void *)page, PAGE, MADV_NORMAL);
     }
+}
+
+SA_FORK void sa_unwind_pages_after_fork(void)
+{
+    sa_unwind_pages_touched = SA_UNWIND_PAGES;
+}
+
+#else
+
+SA_FORK void sa_unwind_pages_after_fork(void)
+{
 }
 
 #endif

@@ -10,7 +10,8 @@
  *
  * The kernel maps surroundings only within one mapping, and a page with advice of its own (madvise)
  * is a mapping of its own. Each page therefore has such advice while it is touched for the first
- * time. A program that needs more pages is faster with their surroundings.
+ * time. A program that needs more pages is faster with their surroundings. So is a child of fork:
+ * it maps the pages that its parent had touched anew, and many live for a few milliseconds.
  */
 #ifndef SA_SAMPLING_STACK_UNWIND_PAGES_H
 #define SA_SAMPLING_STACK_UNWIND_PAGES_H
@@ -28,6 +29,9 @@ extern uint32_t sa_unwind_pages_touched SA_HIDDEN;
 
 /* Makes the page of the address resident, without its surroundings, at the first call for it. */
 void sa_unwind_page_touch(const void *at);
+
+/* In a child of fork: no page is touched by itself any more. There is one thread. */
+void sa_unwind_pages_after_fork(void);
 
 /* Callers call this before they read an unwind table at the address. */
 SA_INLINE void sa_unwind_touch(const void *at)

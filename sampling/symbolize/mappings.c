@@ -24,7 +24,8 @@
 #define PATH_BYTES   4096
 #define HEADER_BYTES 4096 /* bytes behind the ELF header that are mapped with it: one page */
 
-static bool in_child; /* see sa_mappings_after_fork; written while there is one thread */
+static SA_START_DATA bool
+    in_child; /* see sa_mappings_after_fork; written while there is one thread */
 
 extern struct r_debug _r_debug SA_WEAK;
 
@@ -216,7 +217,7 @@ int sa_mappings_each(int (*f)(struct dl_phdr_info *info, size_t bytes, void *arg
     return ended;
 }
 
-void sa_mappings_after_fork(void)
+SA_FORK void sa_mappings_after_fork(void)
 {
     in_child = true;
 }
