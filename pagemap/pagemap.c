@@ -191,19 +191,24 @@ struct sa_span *sa_pagemap_find(uintptr_t address)
     return span;
 }
 
-/* Whether the map has entries in the address's window, so that a span may lie there. */
-static bool pagemap_has(uintptr_t address)
+/* Returns the entries of the address's window, or NULL: no span lies there. */
+static struct sa_map_node *pagemap_node(uintptr_t address)
 {
-    return address >> SA_ADDRESS_BITS == 0 &&
-           sa_load_acquire(&sa_pagemap.root[address >> SA_HOME_SHIFT].node);
+    return address >> SA_ADDRESS_BITS
+               ? NULL
+               : sa_load_acquire(&sa_pagemap.root[address >> SA_HOME_SHIFT].node);
 }
 
 SA_RARE struct sa_span *sa_pagemap_find_around(uintptr_t address)
 {
+    const uintptr_t step = SA_PAGE_BYTES << SA_MAP_LEAF_BITS;
     struct sa_span *span = sa_pagemap_find(address);
+    const struct sa_map_node *node;
     uintptr_t at = address;
 
-    for (size_t i = 0; !span && i < FAR_ENOUGH && pagemap_has(at); i++) {
+    for (size_t i = 0; !span && i < FAR_ENOUGH && (node = pagemap_node(at)); i++) {
+        if (!sa_load_acquire(&node->leaf[at / step % (1ul << SA_MAP_NODE_BITS)]))
+            at = sa_align_down(at, step); /* no span has pages there */
         at -= SA_PAGE_BYTES;
         span = sa_pagemap_find(at);
     }

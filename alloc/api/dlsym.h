@@ -44,9 +44,18 @@
 #else
 #define SA_PASSED_ON_DLSYM(WITH)
 #endif
+/* syscall_entry.c has none for the sanitizers either, which replace the calls that it notes. */
+#if !SA_ASAN && !SA_TSAN && (defined(__x86_64__) || defined(__aarch64__))
+#define SA_SYSCALL_ENTRY           1
+#define SA_PASSED_ON_SYSCALL(WITH) WITH(syscall)
+#else
+#define SA_SYSCALL_ENTRY 0
+#define SA_PASSED_ON_SYSCALL(WITH)
+#endif
 #define SA_PASSED_ON(WITH)                                                                         \
     SA_PASSED_ON_DYNAMIC(WITH)                                                                     \
     SA_PASSED_ON_DLSYM(WITH)                                                                       \
+    SA_PASSED_ON_SYSCALL(WITH)                                                                     \
     WITH(dlopen)                                                                                   \
     WITH(prctl)                                                                                    \
     WITH(madvise)                                                                                  \
@@ -70,6 +79,7 @@ extern int sa_direct_mlock(const void *p, size_t bytes) SA_HIDDEN;
 extern int sa_direct_mlock2(const void *p, size_t bytes, unsigned flags) SA_HIDDEN;
 extern long sa_direct_mbind(void *p, unsigned long bytes, int mode, const unsigned long *nodes,
                             unsigned long max, unsigned flags) SA_HIDDEN;
+extern long sa_direct_syscall(long number, ...) SA_HIDDEN;
 extern int sa_direct_clone(int (*function)(void *), void *stack, int flags, void *arg,
                            ...) SA_HIDDEN;
 

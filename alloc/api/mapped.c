@@ -1,22 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * madvise, mprotect, pkey_mprotect, mlock, mlock2 and mbind, exported to note when a program marks
- * the pages of a large block: advice that stays, access other than reading and writing, keys, locks
- * and memory policies. The page heap maps such a block afresh when it is freed, as after mremap, so
- * that no mark outlives its block. The call goes on unchanged: to an interposer behind this
- * library, or else as the system call.
- *
- * mmap is not exported. A mapping over a block is rare, and libraries that are preloaded to observe
- * mmap would no longer be called.
- *
- * `moved` of a span belongs to the owner of the block, which is the program that makes the call.
- */
+/* Exports the functions that mark pages; see mapped.h. */
+#include "alloc/api/mapped.h"
+
 #include "alloc/api/dlsym.h"
 #include "alloc/base/atomic.h"
 #include "alloc/base/attrs.h"
 #include "alloc/base/syscall.h"
 #include "alloc/os/loader.h"
-#include "alloc/page_heap/page_heap.h"
 #include "pagemap/pagemap.h"
 #include "pagemap/span.h"
 
@@ -27,22 +17,12 @@
 #define MADV_WIPEONFORK 18
 #endif
 
-/* Whether the address lies in the home window or in the window of the sampled heap. Blocks of other
- * windows are not noted. */
-static bool is_heap(uintptr_t address)
-{
-    return address >> SA_HOME_SHIFT == SA_HOME_START >> SA_HOME_SHIFT ||
-           sa_page_heap_sampled_address(address);
-}
-
-/* Marks the large blocks in a range: their pages are no longer as they were handed out. A number:
- * the compiler minds that what a pointer leads to may never have been written. */
-static void note(uintptr_t at, size_t bytes)
+void sa_mapped_note(uintptr_t at, size_t bytes)
 {
     uintptr_t end = at + bytes;
     struct sa_span *s;
 
-    while (at < end && is_heap(at)) {
+    while (at < end) {
         s = sa_pagemap_find_around(at);
         if (!s || sa_load_relaxed(&s->state) != SA_SPAN_LARGE || at - s->start >= sa_span_bytes(s))
             return;
@@ -60,8 +40,7 @@ static long result(long r)
     return -1;
 }
 
-/* Whether advice stays with the pages, rather than doing something to them once. */
-static bool is_mark(int advice)
+bool sa_mapped_advice_stays(int advice)
 {
     switch (advice) {
     case MADV_RANDOM:
@@ -87,7 +66,7 @@ static bool is_mark(int advice)
     type sa_direct_##name parameters                                                               \
     {                                                                                              \
         if (mark)                                                                                  \
-            note((uintptr_t)p, bytes);                                                             \
+            sa_mapped_note((uintptr_t)p, bytes);                                                   \
         return (type)result(call);                                                                 \
     }                                                                                              \
     MARKING_EXPORT(type, name, parameters, arguments, mark)
@@ -104,13 +83,13 @@ static bool is_mark(int advice)
         if (!next)                                                                                 \
             return sa_direct_##name arguments;                                                     \
         if (mark)                                                                                  \
-            note((uintptr_t)p, bytes);                                                             \
+            sa_mapped_note((uintptr_t)p, bytes);                                                   \
         return ((type(*) parameters)next)arguments;                                                \
     }
 #endif
 
-MARKING(int, madvise, (void *p, size_t bytes, int advice), (p, bytes, advice), is_mark(advice),
-        sa_syscall(SYS_madvise, p, bytes, advice))
+MARKING(int, madvise, (void *p, size_t bytes, int advice), (p, bytes, advice),
+        sa_mapped_advice_stays(advice), sa_syscall(SYS_madvise, p, bytes, advice))
 
 MARKING(int, mprotect, (void *p, size_t bytes, int access), (p, bytes, access),
         access != (PROT_READ | PROT_WRITE), sa_syscall(SYS_mprotect, p, bytes, access))

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * prctl, exported to notice a filter of system calls before the program installs it. A process
- * without privileges has to set PR_SET_NO_NEW_PRIVS first, whether it then installs the filter by
- * prctl or by seccomp.
- *
- * The call goes on unchanged: to an interposer behind this library, or else as the system call. It
- * does not go through libc's function, because children of vfork and of threaded programs call
- * prctl, too. No variables but the cache of a lookup.
- */
+/* Exports prctl; see prctl.h. */
+#include "alloc/api/prctl.h"
+
 #include "alloc/api/background.h"
 #include "alloc/api/control.h"
 #include "alloc/api/dlsym.h"
+#include "alloc/api/mapped.h"
 #include "alloc/base/attrs.h"
 #include "alloc/base/syscall.h"
 #include "alloc/os/filter.h"
@@ -22,6 +17,10 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <sys/prctl.h>
+
+#ifndef PR_SET_VMA
+#define PR_SET_VMA 0x53564d41 /* Linux 5.17: names pages */
+#endif
 
 typedef int (*prctl_function)(int, ...);
 
@@ -43,17 +42,22 @@ struct arguments {
         va_end(ap);                                                                                \
     } while (0)
 
-/* Prepares for a filter while none is installed yet. */
-static void prctl_note(int option, const struct arguments *with)
+void sa_prctl_filter_comes(void)
 {
-    if ((option != PR_SET_NO_NEW_PRIVS || !with->a[0]) && option != PR_SET_SECCOMP)
-        return;
     if (!sa_thread_is_vfork_child())
         sa_stderr_file_may(); /* may not be asked later */
     sa_filter_note();
     sa_background_leave();
     sa_control_leave();
     sa_pagemap_open_all();
+}
+
+void sa_prctl_note(int option, unsigned long a, unsigned long b, unsigned long c)
+{
+    if ((option == PR_SET_NO_NEW_PRIVS && a) || option == PR_SET_SECCOMP)
+        sa_prctl_filter_comes();
+    else if (option == PR_SET_VMA)
+        sa_mapped_note(b, c);
 }
 
 static int prctl_call(int option, const struct arguments *with)
@@ -72,7 +76,7 @@ SA_EXPORT int prctl(int option, ...)
     struct arguments with;
 
     READ_ARGUMENTS(with, option);
-    prctl_note(option, &with);
+    sa_prctl_note(option, with.a[0], with.a[1], with.a[2]);
     next = (prctl_function)sa_loader_interposer(&interposer, "prctl");
     if (next)
         return next(option, with.a[0], with.a[1], with.a[2], with.a[3]);
@@ -84,6 +88,6 @@ int sa_direct_prctl(int option, ...)
     struct arguments with;
 
     READ_ARGUMENTS(with, option);
-    prctl_note(option, &with);
+    sa_prctl_note(option, with.a[0], with.a[1], with.a[2]);
     return prctl_call(option, &with);
 }

@@ -163,6 +163,10 @@ static void large_give_back(struct sa_span *s, bool empty) SA_INSIDE_GATE
         s->moved = 1; /* the page heap maps the span afresh */
         sa_sub_relaxed(&sa_large_guards, 1u);
     }
+    /* Marks of the program do not wait in a quarantine: locked pages count there. If the range is
+     * lost, the page heap finds that out. */
+    if (SA_UNLIKELY(s->moved) && (s->sample || sa_hardening.quarantine_bytes))
+        empty |= sa_vm_renew((void *)s->start, sa_span_bytes(s), "salloc:heap") == SA_VM_ZEROED;
     if (SA_UNLIKELY(s->sample != NULL) && sa_sampler_quarantine_large(s, empty))
         return;
     if (large_quarantine(s, &hidden))

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NONE ((void *)1) /* in a cache: there is no interposer */
+#define NONE ((void *)SA_LOADER_NONE)
 
 extern struct r_debug _r_debug SA_WEAK; /* missing where the loader is */
 extern ElfW(Dyn) _DYNAMIC[] SA_WEAK SA_HIDDEN;

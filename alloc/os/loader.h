@@ -43,8 +43,9 @@ void *sa_loader_libc_function(const char *name, const char *version);
 /*
  * Returns the first definition of a name between this library and libc, or NULL. Other copies of
  * this library do not count. The result is remembered in *cache, which is NULL before the first
- * call. Atomic, relaxed: every thread stores the same value.
+ * call. Atomic, relaxed: every thread stores the same value, SA_LOADER_NONE in place of NULL.
  */
+#define SA_LOADER_NONE 1
 void *sa_loader_interposer(void **cache, const char *name);
 
 /* False: the loader has not relocated this library yet, as in a resolver (IFUNC) of another object.

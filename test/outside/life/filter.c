@@ -5,8 +5,9 @@
  * instruction, so that the list is exactly that, whatever libc and this program call. Calls that
  * the library could make by way of libc are refused to everybody.
  *
- * usage: filter errno|trap|kill prctl|seccomp     how a call beyond the list ends, and how the
- *                                                 filter is set up
+ * usage: filter errno|trap|kill prctl|seccomp|number    how a call beyond the list ends, and how
+ *                                                       the filter is set up (number: without
+ *                                                       PR_SET_NO_NEW_PRIVS, as root)
  */
 #include "test/outside/check.h"
 #include "test/outside/library_code.h"
@@ -53,7 +54,7 @@ static void at_trap(int number, siginfo_t *info, void *context)
 #define LOAD_HIGH(field)                                                                           \
     BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field) + sizeof(uint32_t))
 
-static void lock_in(unsigned action, bool by_seccomp)
+static void lock_in(unsigned action, const char *by)
 {
     uintptr_t code[2] = {0, 0};
 
@@ -112,8 +113,8 @@ static void lock_in(unsigned action, bool by_seccomp)
     };
     struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
 
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-        (by_seccomp
+    if ((strcmp(by, "number") != 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) ||
+        (strcmp(by, "prctl") != 0
              ? syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program)
              : prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) != 0)
         SKIP("no seccomp: error %d", errno);
@@ -242,7 +243,7 @@ int main(int argc, char **argv)
                                           : SECCOMP_RET_KILL_PROCESS;
     check_begin();
     sigaction(SIGSYS, &action, NULL);
-    lock_in(what, strcmp(argv[2], "seccomp") == 0);
+    lock_in(what, argv[2]);
     work(3, 20000);
     idle();
     grow_and_shrink();

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 static unsigned none(const char *name)
@@ -47,7 +48,7 @@ static bool run_child(int flags)
 int main(int argc, char **argv)
 {
     char *p = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    char name[16] = "";
+    char name[16] = "", *q;
 
     REQUIRE(argc == 2 && p != MAP_FAILED);
     hooked = strcmp(argv[1], "hook") == 0;
@@ -70,6 +71,12 @@ int main(int argc, char **argv)
         SEEN("prctl", prctl(PR_SET_NAME, "looked_up", 0, 0, 0) == 0);
         SEEN("prctl", prctl(PR_GET_NAME, name, 0, 0, 0) == 0 && strcmp(name, "looked_up") == 0);
         SEEN("prctl", prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+        SEEN("syscall", syscall(SYS_getpid) == getpid());
+        SEEN("syscall", syscall(SYS_madvise, p, 4096ul, MADV_DONTDUMP) == 0);
+        SEEN("syscall", syscall(SYS_madvise, p, 4096ul, 12345) == -1 && errno == EINVAL);
+        SEEN("syscall", (q = (char *)syscall(SYS_mmap, NULL, 8192ul, PROT_READ | PROT_WRITE,
+                                             MAP_PRIVATE | MAP_ANONYMOUS, -1l, 0ul)) &&
+                            !q[8191] && munmap(q, 8192) == 0);
         SEEN("clone", run_child(0));
         SEEN("clone", run_child(CLONE_VM | CLONE_VFORK));
         free(malloc(1 << 20));

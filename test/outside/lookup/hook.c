@@ -9,9 +9,22 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 
-enum { DLOPEN, DLMOPEN, MADVISE, MPROTECT, PRCTL, CLONE, MLOCK, PKEY_MPROTECT, DLCLOSE, NAMES };
-static const char *const names[NAMES] = {"dlopen", "dlmopen", "madvise",       "mprotect", "prctl",
-                                         "clone",  "mlock",   "pkey_mprotect", "dlclose"};
+enum {
+    DLOPEN,
+    DLMOPEN,
+    MADVISE,
+    MPROTECT,
+    PRCTL,
+    CLONE,
+    MLOCK,
+    PKEY_MPROTECT,
+    DLCLOSE,
+    SYSCALL,
+    NAMES
+};
+static const char *const names[NAMES] = {"dlopen",  "dlmopen", "madvise", "mprotect",
+                                         "prctl",   "clone",   "mlock",   "pkey_mprotect",
+                                         "dlclose", "syscall"};
 static unsigned calls[NAMES]; /* not atomic: the program has one thread */
 static void *next[NAMES];
 
@@ -79,6 +92,18 @@ int prctl(int option, ...)
         a[i] = va_arg(ap, unsigned long);
     va_end(ap);
     return ((int (*)(int, ...))count(PRCTL))(option, a[0], a[1], a[2], a[3]);
+}
+
+long syscall(long number, ...)
+{
+    unsigned long a[6];
+    va_list ap;
+
+    va_start(ap, number);
+    for (int i = 0; i < 6; i++)
+        a[i] = va_arg(ap, unsigned long);
+    va_end(ap);
+    return ((long (*)(long, ...))count(SYSCALL))(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
 int clone(int (*function)(void *), void *stack, int flags, void *arg, ...)

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A function whose resolver (IFUNC) looks another one up. The loader runs the resolver for a
- * library that refers to the function (resolved.c), before it has relocated what is preloaded. */
+/* A function whose resolver (IFUNC) looks another one up, and makes calls by number. The loader
+ * runs the resolver for a library that refers to the function (resolved.c), before it has relocated
+ * what is preloaded. */
 #include <dlfcn.h>
 #include <stddef.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 extern int resolver_function(void);
 
@@ -18,7 +22,11 @@ static int not_found(void)
 
 __attribute__((used)) static int (*resolve(void))(void)
 {
-    return dlsym(RTLD_DEFAULT, "qsort") && dlsym(RTLD_DEFAULT, "malloc") ? found : not_found;
+    return dlsym(RTLD_DEFAULT, "qsort") && dlsym(RTLD_DEFAULT, "malloc") &&
+                   syscall(SYS_getppid) > 0 && syscall(SYS_close, -1) == -1 &&
+                   syscall(SYS_madvise, &found, 1ul, MADV_DONTDUMP) == -1
+               ? found
+               : not_found;
 }
 
 int resolver_function(void) __attribute__((ifunc("resolve")));
