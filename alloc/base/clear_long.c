@@ -7,7 +7,7 @@
  *
  * The gain at the first-level cache extends to 10 times its size: less than half of the time at 64
  * KiB, 25 % less at 128 KiB, 2 % less at 1 MiB. At the second-level cache the gain is 10 %, at 2 to
- * 8 MiB (doc/perf.md, "calloc"). These figures are of a loop that clears the same block again and
+ * 8 MiB (doc/perf_findings.md). These figures are of a loop that clears the same block again and
  * again; no program is known to gain as much.
  *
  * Each part is cleared forwards, so a part is shorter than a first-level cache: a longer part would

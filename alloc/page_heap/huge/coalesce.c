@@ -7,7 +7,7 @@
  * Not under a limit, which depends on what is unbacked; and not for a request that wants zero
  * pages, because a fresh range is zero already.
  *
- * What falls without it (doc/perf.md, "Findings behind the design"): for a program that replaces
+ * What falls without it (doc/perf_findings.md): for a program that replaces
  * five blocks of 8 to 64 MiB at random, the kernel finds 7 of 100 pages instead of 2. That program
  * is a loop of its own; no other is known.
  */

@@ -13,7 +13,7 @@
  * some seconds, the hugepages that were withheld are collapsed at a pace that follows from the time
  * that a collapse takes (thp_collapse.c).
  *
- * What falls without it (doc/perf.md, "Findings behind the design"): an XML document of 680 MiB
+ * What falls without it (doc/perf_findings.md): an XML document of 680 MiB
  * takes 0.7 to 1.4 s in the kernel instead of 0.2 to 0.6 s, and a python3 script with 200 MiB takes
  * 0.26 s instead of 0.13 s, on a virtual machine whose host takes free memory away.
  *

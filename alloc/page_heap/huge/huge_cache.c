@@ -2,7 +2,7 @@
 /*
  * The cache of backed hugepages; see huge_cache.h.
  *
- * What falls without its memories of demand (doc/perf.md, "Findings behind the design"):
+ * What falls without its memories of demand (doc/perf_findings.md):
  * - demand_range: "what is kept beyond the bound". A program that replaces 100 blocks of 32 KiB to
  *   4 MiB at random would release 1/8 of all pages and find them again.
  * - retaken: "demand that was reached four times". A loop that allocates, fills and frees 64 MiB

@@ -5,7 +5,7 @@
  * no call comes that could release it. So each rule keeps less of a fall the larger it is, measured
  * by what is still in use, unless the program has come back from such falls again and again.
  *
- * What falls without refaults (doc/perf.md, "Findings behind the design"): a compiler that frees
+ * What falls without refaults (doc/perf_findings.md): a compiler that frees
  * most of 62 MiB and goes on has a peak of 177 MiB instead of 157, if 48 MiB are always kept.
  */
 #include "alloc/page_heap/huge/huge_heap_surplus.h"
