@@ -121,42 +121,64 @@ static struct sa_stack *sampler_stack(void)
     return stack;
 }
 
-/* Fills in the record of a block of `allocated` bytes, and adds it. Takes over the reference to the
- * stack. False: there is no memory for a record. */
-static bool sampler_record(const struct sa_sampling_decision *decision, struct sa_span *span,
-                           size_t allocated, size_t requested, size_t align, void *proxy, bool lent,
-                           unsigned cls, struct sa_stack *stack, uint64_t now, bool selected,
-                           enum salloc_guarded_status status)
+/* What the record of a sampled block is made from. */
+struct sampled_block {
+    const struct sa_sampling_decision *decision;
+    struct sa_span *span;
+    size_t allocated; /* bytes of the block, as far as the program may know */
+    size_t requested, align;
+    void *proxy; /* see struct sa_sample, as for `lent` and `cls` */
+    bool lent;
+    unsigned cls;
+    struct sa_stack *stack; /* a reference, which the record takes over */
+    uint64_t now;
+    enum salloc_guarded_status status;
+    bool selected; /* the guard policy has chosen the block, whether or not it can be guarded */
+};
+
+/* Asks the guard policy. Requires the fields above `status`. */
+static void sampler_choose_guard(struct sampled_block *b)
 {
+    b->status = sampler_may_guard() ? sa_guard_policy_make(b->stack, b->allocated, b->now)
+                                    : SALLOC_GUARDED_DISABLED;
+    b->selected = b->status == SALLOC_GUARDED_REQUESTED;
+}
+
+/* Fills in the record of a block, and adds it. False: there is no memory for a record, and the
+ * reference to the stack was given back. */
+static bool sampler_record(const struct sampled_block *b)
+{
+    const struct sa_rate *rate = &b->decision->rate;
     uint64_t rng = sa_rng_next(&sampler.rng);
     struct sa_sample *s = sa_live_new();
+    struct sa_span *span = b->span;
 
     if (!s) {
-        sa_stack_unref(stack);
+        sa_stack_unref(b->stack);
         return false;
     }
     s->span = span;
-    s->proxy = proxy;
-    s->lent = lent;
-    s->cls = (uint8_t)cls;
+    s->proxy = b->proxy;
+    s->lent = b->lent;
+    s->cls = (uint8_t)b->cls;
     s->kind = sa_thread.caller_kind & SA_CALLER_KIND;
-    s->p = decision->rate.p;
-    s->interval = decision->rate.interval;
-    s->offset = sa_variate_offset(rng, &decision->rate, (double)allocated);
-    s->hits = sa_variate_hits(&rng, &decision->rate, (double)allocated, s->offset);
-    s->allocated = allocated;
-    s->requested = requested;
-    s->align = align > SA_MIN_ALIGN ? align : 0;
-    s->stack = stack;
+    s->p = rate->p;
+    s->interval = rate->interval;
+    s->offset = sa_variate_offset(rng, rate, (double)b->allocated);
+    s->hits = sa_variate_hits(&rng, rate, (double)b->allocated, s->offset);
+    s->allocated = b->allocated;
+    s->requested = b->requested;
+    s->align = b->align > SA_MIN_ALIGN ? b->align : 0;
+    s->stack = b->stack;
     s->thread = sa_sample_thread();
-    s->tid = sa_sample_tid(selected);
+    s->tid = sa_sample_tid(b->selected);
     s->place = (struct sa_place){-1, -1, -1};
     s->address = sa_guarded_span(span) ? sa_guarded_start(span) : span->start;
-    s->guarded = (int8_t)status;
-    s->selected = selected;
-    s->quarantine = selected || (span->heap == SA_HEAP_SAMPLED && sampler_may_guard() &&
-                                 sa_guard_policy_quarantine(allocated, now));
-    s->time_ns = s->quarantine ? sa_clock_ns() : now;
+    s->guarded = (int8_t)b->status;
+    s->selected = b->selected;
+    s->quarantine = b->selected || (span->heap == SA_HEAP_SAMPLED && sampler_may_guard() &&
+                                    sa_guard_policy_quarantine(b->allocated, b->now));
+    s->time_ns = s->quarantine ? sa_clock_ns() : b->now;
     sa_store_relaxed(&span->sample, s);
     sa_live_add(s);
     SAMPLE_PROBE(sample, s);
@@ -240,33 +262,31 @@ enum sa_proxy sa_sampler_proxy(unsigned cls, const struct sa_rate *rate)
 void *sa_sampler_take(struct sa_sampling_decision *decision, unsigned cls, void *object,
                       enum sa_proxy proxy, size_t requested, size_t align)
 {
-    size_t bytes = sa_size_classes.of[cls].size;
-    struct sa_stack *stack;
-    struct sa_span *span;
-    enum salloc_guarded_status status;
-    bool recorded = false, selected;
-    uint64_t now;
+    struct sampled_block b = {.decision = decision,
+                              .allocated = sa_size_classes.of[cls].size,
+                              .requested = requested,
+                              .align = align,
+                              .proxy = proxy == SA_PROXY_NONE ? NULL : object,
+                              .lent = proxy == SA_PROXY_LENT,
+                              .cls = cls};
+    bool recorded = false;
     void *p = NULL;
 
     if (!sampler_enter())
         return NULL;
-    stack = sampler_stack();
-    now = sa_sampling_now(decision);
-    status =
-        sampler_may_guard() ? sa_guard_policy_make(stack, bytes, now) : SALLOC_GUARDED_DISABLED;
-    selected = status == SALLOC_GUARDED_REQUESTED;
-    span = sampler_page(bytes, requested, align, cls, stack, &status);
-    if (span) {
-        p = (void *)(sa_guarded_span(span) ? sa_guarded_start(span) : span->start);
-        recorded = sampler_record(decision, span, bytes, requested, align,
-                                  proxy == SA_PROXY_NONE ? NULL : object, proxy == SA_PROXY_LENT,
-                                  cls, stack, now, selected, status);
+    b.stack = sampler_stack();
+    b.now = sa_sampling_now(decision);
+    sampler_choose_guard(&b);
+    b.span = sampler_page(b.allocated, requested, align, cls, b.stack, &b.status);
+    if (b.span) {
+        p = (void *)(sa_guarded_span(b.span) ? sa_guarded_start(b.span) : b.span->start);
+        recorded = sampler_record(&b);
         if (!recorded)
-            sampler_give_back(span);
+            sampler_give_back(b.span);
         else if (proxy != SA_PROXY_HELD)
             sa_count_shared(&apart[cls], 1);
     } else {
-        sa_stack_unref(stack);
+        sa_stack_unref(b.stack);
     }
     sampler_leave(recorded);
     return recorded ? p : NULL;
@@ -275,22 +295,20 @@ void *sa_sampler_take(struct sa_sampling_decision *decision, unsigned cls, void 
 void sa_sampler_take_large(const struct sa_sampling_decision *decision, struct sa_span *span,
                            size_t requested, size_t align)
 {
-    enum salloc_guarded_status status;
-    struct sa_stack *stack;
-    uint64_t now;
-    bool selected;
+    struct sampled_block b = {.decision = decision,
+                              .span = span,
+                              .allocated = decision->bytes,
+                              .requested = requested,
+                              .align = align};
 
     if (!sampler_enter())
         return;
-    stack = sampler_stack();
-    now = sa_clock_coarse_ns();
-    status = sampler_may_guard() ? sa_guard_policy_make(stack, decision->bytes, now)
-                                 : SALLOC_GUARDED_DISABLED;
-    selected = status == SALLOC_GUARDED_REQUESTED;
-    if (selected)
-        status = SALLOC_GUARDED_LARGER_THAN_ONE_PAGE;
-    sampler_leave(sampler_record(decision, span, decision->bytes, requested, align, NULL, false, 0,
-                                 stack, now, selected, status));
+    b.stack = sampler_stack();
+    b.now = sa_clock_coarse_ns();
+    sampler_choose_guard(&b);
+    if (b.selected)
+        b.status = SALLOC_GUARDED_LARGER_THAN_ONE_PAGE;
+    sampler_leave(sampler_record(&b));
 }
 
 SA_COLD void sa_sampler_set_requested(struct sa_span *span, size_t requested)
