@@ -3,7 +3,7 @@
  * Profiles of the heap: which code has allocated how much, estimated from a random sample of all
  * allocations, with confidence intervals. Sampling is on by default, with an interval of 2 MiB:
  * each allocated byte brings its block into the sample with probability 1 in 2 MiB. doc/sampling.md
- * explains the numbers and derives the formulas.
+ * explains the numbers, doc/sampling_proofs.md derives the formulas.
  *
  * Without code: SALLOC_CONF="profile:heap.%p.pb.gz,profile_type:heap" (doc/tuning.md).
  *
@@ -32,7 +32,7 @@ enum salloc_profile_type {
 
 /**
  * Estimators: how a sample is extrapolated. All are unbiased; the first has the least variance.
- * doc/sampling.md ("Estimates") derives them and their variances. Its signs: a, the bytes that the
+ * doc/sampling_proofs.md derives them and their variances. Their signs: a, the bytes that the
  * block occupies; T, the sampling interval; p, the probability that the block is sampled; f, the
  * position of the first sampled byte in the block, from 1.
  */

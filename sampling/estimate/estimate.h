@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Computes estimates and confidence intervals from samples. All functions are pure arithmetic: they
- * keep no state, take no lock, allocate nothing, and any thread may call them. doc/sampling.md
- * derives the formulas.
+ * keep no state, take no lock, allocate nothing, and any thread may call them.
+ * doc/sampling_proofs.md derives the formulas.
  *
  * A sample is a block of a allocated bytes that was sampled with probability p = 1-(1-1/T)^a. The
  * model makes one trial for each byte. The first trial of the block that succeeded has number f (1
@@ -55,10 +55,11 @@ void sa_sums_add(struct sa_sums *sums, const struct sa_group *group);
 void sa_sums_merge(struct sa_sums *into, const struct sa_sums *from);
 
 /*
- * Describes the blocks that a set may contain without a sample of their kind (doc/sampling.md,
- * "What no sample tells of"). A weight is the amount that one sample of the rarest kind would stand
- * for. Weight 0: all such blocks are certain. Weight INFINITY: sampling was off. The past is the
- * blocks allocated before the last change of the rates. All zero: the set has no unseen blocks.
+ * Describes the blocks that a set may contain without a sample of their kind
+ * (doc/sampling_proofs.md, "What no sample tells of"). A weight is the amount that one sample of
+ * the rarest kind would stand for. Weight 0: all such blocks are certain. Weight INFINITY: sampling
+ * was off. The past is the blocks allocated before the last change of the rates. All zero: the set
+ * has no unseen blocks.
  */
 struct sa_unseen {
     double bytes;              /* weight in bytes: the largest T */

@@ -5,7 +5,7 @@
  * For the interval, the estimate is split into a known part, the sampled blocks, and an unsampled
  * part. The unsampled part is modelled as a multiple of the failures of a negative binomial
  * distribution with the same mean and variance. For blocks of one size the model is exact: the
- * unsampled blocks have that distribution. doc/sampling.md, "Intervals", has the derivation.
+ * unsampled blocks have that distribution. doc/sampling_proofs.md has the derivation.
  */
 #include "sampling/estimate/estimate.h"
 
@@ -129,7 +129,7 @@ static double at_least(const struct fit *fit, double s, double f, double *ret_sl
 
 /*
  * Returns the lower end in blocks (failures and s successes): the smallest number that yields s
- * samples with more than the allowed error. doc/sampling.md, "Intervals", has the three cases.
+ * samples with more than the allowed error. doc/sampling_proofs.md has the three cases.
  */
 static double lower_end(const struct fit *fit, double s, double error)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Computes the sampling probability of each size class with which a given number of samples
- * estimates the live heap best. The function is pure. doc/sampling.md, "Rates per size class",
- * derives the formula.
+ * estimates the live heap best. The function is pure. doc/sampling_proofs.md, "Rates per size
+ * class", derives the formula.
  */
 #ifndef SA_SAMPLING_ESTIMATE_RATE_OPTIMIZER_H
 #define SA_SAMPLING_ESTIMATE_RATE_OPTIMIZER_H

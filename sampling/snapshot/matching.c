@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Adds up the samples that a query matches, and estimates a metric from the sums (matching.h).
- * doc/sampling.md, "Any set of samples", has the formulas and their coverage. */
+ * doc/sampling_proofs.md, "Any set of samples", has the formulas. */
 #include "sampling/snapshot/matching.h"
 
 #include "alloc/base/fatal.h"

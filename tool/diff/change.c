@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 /* From this mean probability on, the sample misses so few blocks that their number is coarse: the
- * ends then move by one block (doc/sampling.md, "Differences"). */
+ * ends then move by one block (doc/sampling_proofs.md, "Differences"). */
 #define COARSE 0.5
 
 /* An estimate and its interval. */

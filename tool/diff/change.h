@@ -2,7 +2,8 @@
 /*
  * The interval of a change between two moments. Blocks that live at both of them cancel exactly,
  * sampled or not, so a change is what has come less what has gone. Both are sets of different
- * blocks, and their samples are independent (doc/sampling.md, "Differences"). Pure arithmetic.
+ * blocks, and their samples are independent (doc/sampling_proofs.md, "Differences"). Pure
+ * arithmetic.
  */
 #ifndef SA_TOOL_DIFF_CHANGE_H
 #define SA_TOOL_DIFF_CHANGE_H

@@ -217,8 +217,9 @@ static int error_order(const void *a, const void *b)
 
 /*
  * Sets the error of each row's interval with which all rows together have SA_DIFF_ERROR: K rows can
- * tell a change at the error SA_DIFF_ERROR / K, and no others (doc/sampling.md, "Differences"). K
- * depends on how many samples a row has, and not on how they fall. False: there is no memory.
+ * tell a change at the error SA_DIFF_ERROR / K, and no others (doc/sampling_proofs.md,
+ * "Differences"). K depends on how many samples a row has, and not on how they fall. False: there
+ * is no memory.
  */
 static bool share_error(const struct sa_diff *d, double *ret)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Estimates with 95 % intervals, in the page: the formulas of sampling/estimate/interval.c and
- * negative_binomial.c, for the weighted estimator. doc/sampling.md derives them. test/outside/tool/
- * page.py compares both. All functions are pure.
+ * negative_binomial.c, for the weighted estimator. doc/sampling_proofs.md derives them.
+ * test/outside/tool/page.py compares both. All functions are pure.
  *
  * Sums of a set of samples. y is what a sample has of the metric: 1 for blocks, a for bytes; with
  * the probability p. Of rows whose samples are not known, only `value` and `unknown`:

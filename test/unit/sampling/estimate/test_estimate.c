@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Estimates and their intervals: unbiased, with the variances that doc/sampling.md derives,
+ * Estimates and their intervals: unbiased, with the variances that doc/sampling_proofs.md derives,
  * additive, exact for certain samples; intervals that contain the truth as often as they say.
  *
  * Coverage is computed, not simulated, where it can be (blocks of one size): all outcomes of the
