@@ -270,6 +270,17 @@ void *sa_large_alloc(size_t size, size_t align, bool *zero)
     return large_begin(s, size, align, &decision, guard);
 }
 
+SA_RARE void *sa_large_alloc_sampled(size_t size, size_t align, size_t class_bytes,
+                                     struct sa_sampling_decision *decision)
+{
+    struct sa_span *s = sa_page_heap_alloc(&sa_page_heap_ordinary, sa_large_pages(size),
+                                           sa_max(align >> SA_PAGE_SHIFT, 1), SA_PAGES_ANY);
+
+    SA_DCHECK(decision->sampled && !sa_hardening.on);
+    decision->bytes = class_bytes;
+    return s ? large_begin(s, size, align, decision, false) : NULL;
+}
+
 void sa_large_free(struct sa_span *s)
 {
     large_give_back(s, false);

@@ -13,6 +13,7 @@
 #include "alloc/base/hardening.h"
 #include "alloc/base/thread_safety.h"
 #include "pagemap/span.h"
+#include "sampling/sampler/sampler.h"
 
 /* True if the program may use only the bytes that it requested, so that the slack behind them shows
  * overflows. */
@@ -44,6 +45,9 @@ void sa_large_init(size_t guards);
 /* Allocates a large block; NULL: there is no memory. align: any power of two. *zero says whether
  * the content should be zero, and on return whether it is known to be zero. */
 void *sa_large_alloc(size_t size, size_t align, bool *zero) SA_INSIDE_GATE;
+/* Makes a large block of a size that has a class, with the class's successful sampling decision. */
+void *sa_large_alloc_sampled(size_t size, size_t align, size_t class_bytes,
+                             struct sa_sampling_decision *decision) SA_INSIDE_GATE;
 /* Frees a large block. */
 void sa_large_free(struct sa_span *span) SA_INSIDE_GATE;
 

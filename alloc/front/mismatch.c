@@ -118,13 +118,16 @@ SA_COLD static void sized_fault(const struct sa_block *b, const void *p, unsigne
  * knows. */
 static bool size_wrong(const struct sa_block *b, size_t is, size_t size, size_t align)
 {
+    unsigned cls;
+
     if (b->exact)
         return sa_max(size, 1) != is;
     switch (b->kind) {
     case SA_BLOCK_OBJECT:
         return sa_block_class(size, align) != b->cls;
-    case SA_BLOCK_LARGE:
-        return size != is;
+    case SA_BLOCK_LARGE: /* one of a size that has a class is sampled: sa_large_alloc_sampled */
+        cls = sa_block_class(size, align);
+        return size != is && (!cls || cls != sa_block_class(is, align));
     default:
         return size < is || size > sa_block_bytes(b);
     }

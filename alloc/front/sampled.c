@@ -6,12 +6,26 @@
 #include "alloc/base/fatal.h"
 #include "alloc/base/size_class.h"
 #include "alloc/cpu_cache/cpu_cache.h"
+#include "alloc/front/large.h"
 #include "alloc/middle/central_free_list.h"
 #include "alloc/os/thread.h"
+#include "alloc/page_heap/account/limits.h"
 #include "alloc/page_heap/account/peak.h"
 #include "alloc/page_heap/page_heap.h"
 
 #include <string.h>
+
+/*
+ * A process that keeps all memory (sa_limits_keep_all) expects no page fault, and its reserve is
+ * ordinary memory. Where the sampled heap has no backed pages left, a sampled block is a large one.
+ * Returns whether this block is to be.
+ */
+static bool sampled_is_large(size_t bytes, size_t align)
+{
+    return sa_limits_keep_all() && !sa_hardening.on &&
+           !sa_page_heap_has_backed(&sa_page_heap_sampled, sa_large_pages(bytes),
+                                    align >> SA_PAGE_SHIFT);
+}
 
 void *sa_sampled_begin(struct sa_sampling_decision *decision, unsigned cls, void *object,
                        size_t content, size_t size, size_t align)
@@ -21,6 +35,14 @@ void *sa_sampled_begin(struct sa_sampling_decision *decision, unsigned cls, void
 
     SA_DCHECK(sa_thread.gate_depth && decision->sampled && cls && object);
     SA_DCHECK(content <= sa_size_classes.of[cls].size && size <= sa_size_classes.of[cls].size);
+    if (SA_UNLIKELY(sampled_is_large(sa_size_classes.of[cls].size, align))) {
+        p = sa_large_alloc_sampled(size, align, sa_size_classes.of[cls].size, decision);
+        if (p) {
+            memcpy(p, object, content);
+            sa_cpu_cache_free(cls, object);
+        }
+        return p;
+    }
     if (proxy == SA_PROXY_LENT && !sa_central_pin(cls, object, true))
         proxy = SA_PROXY_HELD;
     p = sa_sampler_take(decision, cls, object, proxy, size, align);
@@ -46,6 +68,8 @@ SA_RARE void *sa_sampled_begin_without(struct sa_sampling_decision *decision, un
 
     SA_DCHECK(sa_thread.gate_depth && decision->sampled && cls && size <= (size_t)bytes);
     SA_DCHECK(!sa_sampled_needs_object(cls, decision));
+    if (SA_UNLIKELY(sampled_is_large((size_t)bytes, align)))
+        return sa_large_alloc_sampled(size, align, (size_t)bytes, decision);
     /* In this order: the record says whether this block raised the high-water mark. */
     sa_in_use_add(bytes);
     sa_cpu_cache_note_use();

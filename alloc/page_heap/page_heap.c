@@ -50,6 +50,11 @@ struct sa_span *sa_page_heap_alloc(struct sa_page_heap *h, size_t pages, size_t 
                    : sa_span_heap_alloc(h->plain, pages, align);
 }
 
+SA_RARE bool sa_page_heap_has_backed(struct sa_page_heap *h, size_t pages, size_t align)
+{
+    return h->plain && sa_span_heap_has_backed(h->plain, pages, align);
+}
+
 void sa_page_heap_free(struct sa_page_heap *h, struct sa_span *s, bool zero)
 {
     if (h->huge)

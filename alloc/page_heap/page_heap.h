@@ -44,6 +44,10 @@ void sa_page_heap_init(uint64_t seed);
 struct sa_span *sa_page_heap_alloc(struct sa_page_heap *heap, size_t pages, size_t align,
                                    enum sa_pages_use use);
 
+/* Whether the plain heap would serve such a request by backed pages. A hint where other threads use
+ * the heap. */
+bool sa_page_heap_has_backed(struct sa_page_heap *heap, size_t pages, size_t align);
+
 /* Takes back a span in use. zero: its pages are known to be unbacked and to read as zero. */
 void sa_page_heap_free(struct sa_page_heap *heap, struct sa_span *span, bool zero);
 

@@ -341,6 +341,18 @@ struct sa_span *sa_span_heap_alloc(struct sa_span_heap *h, size_t pages, size_t 
     return s;
 }
 
+SA_RARE bool sa_span_heap_has_backed(struct sa_span_heap *h, size_t pages, size_t align)
+{
+    bool has;
+
+    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    sa_span_heap_flush(h);
+    has = sa_free_lists_find(&h->backed, sa_align_up(sa_max(pages, 1), sa_vm.page_step),
+                             sa_max(align, sa_vm.page_step)) != NULL;
+    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+    return has;
+}
+
 /* Free backed pages beyond what is kept for the next demand. */
 static size_t heap_surplus(const struct sa_span_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {

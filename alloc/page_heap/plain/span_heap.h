@@ -45,6 +45,8 @@ void sa_span_heap_init(struct sa_span_heap *h, uint8_t number, const char *name,
 /* The functions of page_heap.h. */
 struct sa_span *sa_span_heap_alloc(struct sa_span_heap *h, size_t pages, size_t align)
     SA_EXCLUDES(SA_RANK_PAGE_HEAP);
+bool sa_span_heap_has_backed(struct sa_span_heap *h, size_t pages, size_t align)
+    SA_EXCLUDES(SA_RANK_PAGE_HEAP);
 void sa_span_heap_free(struct sa_span_heap *h, struct sa_span *span, bool zero)
     SA_EXCLUDES(SA_RANK_PAGE_HEAP);
 void sa_span_heap_span_emptied(struct sa_span_heap *h, struct sa_span *span)

@@ -8,8 +8,10 @@
  *   kept locked     as above; without the right to lock memory: skipped
  *   kept plain      nothing locked: what a first phase has touched stays resident
  *   kept mallopt    results; thresholds that are not reached keep as much; 0 ends it
+ *   kept blocks     16 MiB in blocks of all sizes are as any others, whatever is sampled of them
  */
 #include "test/outside/check.h"
+#include "test/outside/own_stderr.h"
 
 #include <limits.h>
 #include <malloc.h>
@@ -161,9 +163,63 @@ static void check_mallopt(void)
     CHECK_SAYS(kib <= before + (30ul << 10), "%zu KiB, %zu before", kib, before);
 }
 
+static bool has_only(const char *p, size_t n, char byte)
+{
+    return n == 0 || (p[0] == byte && memcmp(p, p + 1, n - 1) == 0);
+}
+
+/* Blocks keep their content, are zero where they have to be, and are freed under each size of their
+ * class without a report. */
+static void check_blocks(int errors)
+{
+    void (*free_with)(void *, size_t, int) =
+        (void (*)(void *, size_t, int))(uintptr_t)dlsym(RTLD_DEFAULT, "sdallocx");
+    size_t (*rounded)(size_t, int) =
+        (size_t(*)(size_t, int))(uintptr_t)dlsym(RTLD_DEFAULT, "nallocx");
+    static size_t sizes[BLOCKS];
+    uint64_t seed = 3;
+    char said[1000];
+    int n = 0;
+
+    REQUIRE(free_with && rounded);
+    for (size_t live = 0; live < LIVE; n++) {
+        size_t align = (size_t)16 << check_random(&seed) % 9;
+        size_t size = check_random(&seed) % (n % 8 ? 2000 : 262144) + 1;
+        bool zero = n % 3 == 0;
+        char *p = zero ? calloc(1, size) : n % 3 == 1 ? memalign(align, size) : malloc(size);
+
+        REQUIRE(p && malloc_usable_size(p) >= size);
+        if (zero)
+            CHECK(has_only(p, malloc_usable_size(p), 0));
+        else if (n % 3 == 1)
+            CHECK((uintptr_t)p % align == 0);
+        memset(p, n, size);
+        if (n % 5 == 0) {
+            size_t before = size;
+
+            p = realloc(p, size += check_random(&seed) % size);
+            REQUIRE(p);
+            CHECK(has_only(p, before, (char)n));
+            memset(p, n, size);
+        }
+        blocks[n] = p;
+        sizes[n] = size;
+        live += size;
+    }
+    for (int i = 0; i < n; i++) {
+        CHECK(has_only(blocks[i], sizes[i], (char)i));
+        if (i % 3 == 1) /* the class of an aligned block may be another one */
+            free(blocks[i]);
+        else
+            free_with(blocks[i], i % 2 ? sizes[i] : rounded(sizes[i], 0), 0);
+    }
+    CHECK_SAYS(!own_stderr_read(errors, said, sizeof(said)), "%s", said);
+}
+
 int main(int argc, char **argv)
 {
     bool locked = argc > 1 && strcmp(argv[1], "locked") == 0;
+    int errors = own_stderr_begin(argv);
 
     check_begin();
     if (argc > 1 && strcmp(argv[1], "mallopt") == 0) {
@@ -174,6 +230,10 @@ int main(int argc, char **argv)
         SKIP("memory cannot be locked");
     REQUIRE(mallopt(M_TRIM_THRESHOLD, -1) == 1 && mallopt(M_MMAP_MAX, 0) == 1);
     reserve();
+    if (argc > 1 && strcmp(argv[1], "blocks") == 0) {
+        check_blocks(errors);
+        return check_end();
+    }
     if (!locked)
         on_thread((void *)64);
     check_phases();
