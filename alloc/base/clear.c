@@ -80,11 +80,8 @@ void *sa_clear_warm(void *p, size_t bytes)
     if (SA_LIKELY(bytes < WIDE_MIN))
         return memset(p, 0, bytes);
     if (bytes > WIDE_MAX || !has_wide())
-        sa_clear(p, bytes);
-    else if (bytes >= SA_CLEAR_LONG)
-        sa_clear_in_turns(p, bytes, clear_wide);
-    else
-        clear_wide(p, bytes);
+        return memset(p, 0, bytes);
+    clear_wide(p, bytes);
     return p;
 }
 
@@ -92,8 +89,7 @@ void *sa_clear_warm(void *p, size_t bytes)
 
 void *sa_clear_warm(void *p, size_t bytes)
 {
-    sa_clear(p, bytes);
-    return p;
+    return memset(p, 0, bytes);
 }
 
 #endif

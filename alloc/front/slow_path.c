@@ -6,7 +6,6 @@
  */
 #include "alloc/front/slow_path.h"
 
-#include "alloc/base/clear.h"
 #include "alloc/base/fatal.h"
 #include "alloc/base/hardening.h"
 #include "alloc/base/size_class.h"
@@ -148,8 +147,9 @@ static void *alloc_inside(unsigned cls, size_t size, size_t align,
             sa_add_relaxed(&sa_limits.shrinks[SA_LIMIT_HARD], 1);
     }
     if (zero && p && !zeroed) /* to the end: a program may use all that malloc_usable_size says */
-        sa_clear(p, cls && !decision->sampled && !sa_hardening.on ? sa_size_classes.of[cls].size
-                                                                  : sa_front_size_if_ours(p));
+        memset(p, 0,
+               cls && !decision->sampled && !sa_hardening.on ? sa_size_classes.of[cls].size
+                                                             : sa_front_size_if_ours(p));
     return p;
 }
 
