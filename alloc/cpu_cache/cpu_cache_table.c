@@ -176,7 +176,7 @@ size_t sa_cpu_cache_limit(void)
 SA_RARE bool sa_cpu_cache_change_limit(size_t bytes)
 {
     int count = sa_cpu_cache_count();
-    bool less = (int64_t)bytes < sa_load_relaxed(&limit_default);
+    bool less = false;
 
     sa_store_relaxed(&limit_default, (int64_t)bytes);
     for (int cpu = 0; cpu < count; cpu++) {
@@ -188,8 +188,10 @@ SA_RARE bool sa_cpu_cache_change_limit(size_t bytes)
         more = (int64_t)bytes - sa_load_relaxed(&c->limit_bytes);
         /* `available` may become negative: no class grows until enough has been given back. It
          * never is above what the limit leaves: it falls first, and rises last. */
-        if (more < 0)
+        if (more < 0) {
+            less = true;
             sa_add_relaxed(&c->available_bytes, more);
+        }
         sa_add_relaxed(&c->limit_bytes, more);
         if (more > 0)
             sa_add_relaxed(&c->available_bytes, more);
