@@ -232,7 +232,7 @@ void sa_cpu_cache_tick(void)
     }
     if (busiest >= 0)
         cpu_shuffle(busiest, max);
-    sa_cpu_cache_validate();
+    SA_VALIDATE(sa_cpu_cache_validate());
 }
 
 SA_RARE void sa_cpu_cache_rearm(void)

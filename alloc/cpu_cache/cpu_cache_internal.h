@@ -110,7 +110,8 @@ size_t sa_cpu_cache_pop_batch(struct cpu_cache *c, unsigned cls, void **objs, si
 /* Makes the cache of a CPU at its first use, empty and without capacity. False: out of memory. */
 bool sa_cpu_cache_populate(int cpu);
 
-/* Gives all caches another limit. True: it is lower than before, and caches may hold more. */
+/* Gives all caches another limit. True: one had a higher limit, which maintenance may have given it
+ * (sa_cpu_cache_tick), and may hold more. */
 bool sa_cpu_cache_change_limit(size_t bytes);
 
 /* Opens a stopped CPU's slab, unless children of vfork hold it (cpu_closed.h); whether it is open.
@@ -121,13 +122,9 @@ bool sa_cpu_cache_publish(struct cpu_cache *c, int cpu) SA_REQUIRES(SA_RANK_CPU_
  * and the caller must change nothing. */
 bool sa_cpu_cache_stop(int cpu) SA_REQUIRES(SA_RANK_CPU_CACHE);
 
-/* Debug builds: ends the program if a CPU's capacities and what is available exceed its limit, or a
- * header is out of its bounds. Stops each CPU for that moment. */
-#ifdef SA_DEBUG
+/* Ends the program if a CPU's capacities and what is available exceed its limit, or a header is out
+ * of its bounds. Stops each CPU for that moment. Debug builds call it at ticks. */
 void sa_cpu_cache_validate(void);
-#else
-#define sa_cpu_cache_validate() ((void)0)
-#endif
 
 enum sa_miss { SA_MISS_NONE, SA_MISS_UNDERFLOW, SA_MISS_OVERFLOW };
 

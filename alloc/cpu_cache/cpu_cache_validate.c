@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks of the per-CPU caches in debug builds: the headers of each slab, and the conservation of
+ * Checks of the per-CPU caches: the headers of each slab, and the conservation of
  * capacity (cpu_cache_internal.h). From maintenance, after each tick.
  */
-#ifndef SA_DEBUG /* where every file is compiled, whatever the build */
-#define SA_DEBUG
-#endif
 #include "alloc/base/fatal.h"
 #include "alloc/base/single_threaded.h"
 #include "alloc/cpu_cache/cpu_cache_internal.h"

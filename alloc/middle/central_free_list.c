@@ -330,7 +330,7 @@ SA_RARE SA_NOINLINE static void central_each_drop_new(bool all)
 
 void sa_central_plunder(void)
 {
-    sa_central_validate();
+    SA_VALIDATE(sa_central_validate());
     SA_VALIDATE(sa_mixed_validate());
     if (sa_load_relaxed(&central_runs))
         central_each_drop_new(false);
@@ -403,19 +403,3 @@ SA_RARE bool sa_central_extend_large(struct sa_span *s, size_t pages)
     sa_store_relaxed(&s->state, SA_SPAN_LARGE);
     return true;
 }
-
-#ifdef SA_DEBUG
-void sa_central_validate(void)
-{
-    for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
-        struct central *c;
-
-        if (!sa_class_is_used(cls))
-            continue;
-        c = &sa_centrals[sa_first_use_index(cls)];
-        sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
-        sa_central_check(c, cls);
-        sa_lock_release(&c->lock, SA_RANK_CENTRAL);
-    }
-}
-#endif

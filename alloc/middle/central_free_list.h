@@ -61,12 +61,9 @@ bool sa_central_pin(unsigned cls, void *object, bool pin);
 bool sa_central_extend(struct sa_span *span, unsigned cls);
 bool sa_central_extend_large(struct sa_span *span, size_t pages);
 
-/* Debug builds: ends the program if an invariant of central_spans.h does not hold. */
-#ifdef SA_DEBUG
+/* Ends the program if an invariant of central_spans.h does not hold: central_validate.c. Debug
+ * builds call it at ticks. */
 void sa_central_validate(void);
-#else
-#define sa_central_validate() ((void)0)
-#endif
 
 void sa_central_stats(unsigned cls, struct sa_central_stats *ret);
 

@@ -162,9 +162,4 @@ static inline void central_keep_bits(struct central *c, uint64_t *bits) SA_REQUI
 /* Gives a list of MOVING spans, linked by next, to the page heap. */
 void sa_central_give_back(struct sa_span *s) SA_EXCLUDES(SA_RANK_CENTRAL);
 
-#ifdef SA_DEBUG
-/* Ends the program if C1, C2 or C3 does not hold for a class. */
-void sa_central_check(const struct central *c, unsigned cls) SA_REQUIRES(SA_RANK_CENTRAL);
-#endif
-
 #endif

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks of the central free lists in debug builds; central_spans.h has the invariants. */
-#ifndef SA_DEBUG /* where every file is compiled, whatever the build */
-#define SA_DEBUG
-#endif
+/* Checks of the central free lists; central_spans.h has the invariants. */
 #include "alloc/base/fatal.h"
+#include "alloc/base/first_use_index.h"
 #include "alloc/base/size_class.h"
 #include "alloc/middle/central_spans.h"
 #include "pagemap/pagemap.h"
@@ -38,7 +36,8 @@ static void check_span(const struct sa_span *s, unsigned cls, unsigned list, str
     tally->utilization[central_bucket(central_load(s))]++;
 }
 
-void sa_central_check(const struct central *c, unsigned cls)
+/* Checks C1, C2 and C3 for a class. */
+static void central_check(const struct central *c, unsigned cls) SA_REQUIRES(SA_RANK_CENTRAL)
 {
     struct tally tally = {0};
     size_t all = 0;
@@ -60,4 +59,18 @@ void sa_central_check(const struct central *c, unsigned cls)
     SA_CHECK(c->utilization[0] == tally.utilization[0]);
     SA_CHECK(c->spans == all && c->spans >= tally.spans);
     SA_CHECK(c->requested - c->returned == c->spans);
+}
+
+void sa_central_validate(void)
+{
+    for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
+        struct central *c;
+
+        if (!sa_class_is_used(cls))
+            continue;
+        c = &sa_centrals[sa_first_use_index(cls)];
+        sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
+        central_check(c, cls);
+        sa_lock_release(&c->lock, SA_RANK_CENTRAL);
+    }
 }
