@@ -60,17 +60,19 @@ static SA_NOINLINE void entry_free_for(void *p, size_t align, sa_entry_kind kind
 }
 
 SA_RARE static SA_NOINLINE void entry_free_far(void *p, size_t align, sa_entry_kind kind,
-                                               const void *caller)
+                                               const void *caller, unsigned cls)
 {
-    if (!sa_fast_free_far(p))
+    if (!sa_fast_free_far(p, cls))
         entry_free_for(p, align, kind, caller);
 }
 
 /* A function of its own, so that sa_entry_free need not save registers on its fast path. */
 static SA_NOINLINE void entry_free_slow(void *p, size_t align, sa_entry_kind kind)
 {
-    if (SA_UNLIKELY(sa_fast_is_far(p)))
-        entry_free_far(p, align, kind, SA_CALLER);
+    unsigned cls = sa_fast_far_class(p);
+
+    if (SA_UNLIKELY(cls))
+        entry_free_far(p, align, kind, SA_CALLER, cls);
     else
         entry_free_for(p, align, kind, SA_CALLER);
 }
@@ -94,7 +96,8 @@ void sa_entry_delete(void *p, size_t align, sa_entry_kind kind)
     entry_free_slow(p, align, kind);
 }
 
-void sa_entry_free_sized(void *p, size_t size, size_t align, sa_entry_kind kind)
+static SA_NOINLINE void entry_free_sized_slow(void *p, size_t size, size_t align,
+                                              sa_entry_kind kind)
 {
     struct sa_caller before = sa_entry_begin(SA_CALLER, kind | SA_CALLER_RBP(SA_CALLER));
     int saved = errno;
@@ -105,6 +108,23 @@ void sa_entry_free_sized(void *p, size_t size, size_t align, sa_entry_kind kind)
     }
     errno = saved;
     sa_entry_end(before);
+}
+
+SA_RARE static SA_NOINLINE void entry_free_sized_far(void *p, size_t size, size_t align,
+                                                     sa_entry_kind kind, unsigned cls)
+{
+    if (align || !sa_fast_far_has_size(cls, size) || !sa_fast_free_far(p, cls))
+        entry_free_sized_slow(p, size, align, kind);
+}
+
+void sa_entry_free_sized(void *p, size_t size, size_t align, sa_entry_kind kind)
+{
+    unsigned cls = sa_fast_far_class(p);
+
+    if (SA_UNLIKELY(cls))
+        entry_free_sized_far(p, size, align, kind, cls);
+    else
+        entry_free_sized_slow(p, size, align, kind);
 }
 
 static void *entry_calloc(size_t size)

@@ -10,22 +10,31 @@
 #include "alloc/front/fast_path.h"
 #include "pagemap/pagemap.h"
 
-/* Whether a page outside the home window has objects. */
-SA_INLINE bool sa_fast_is_far(const void *p)
+/* The class of the objects of a page outside the home window; 0: it has none, or lies inside. */
+SA_INLINE unsigned sa_fast_far_class(const void *p)
 {
-    return ((uintptr_t)p >> SA_PAGE_SHIFT) - SA_HOME_PAGE >= SA_HOME_PAGES &&
-           sa_pagemap_class((uintptr_t)p);
+    return ((uintptr_t)p >> SA_PAGE_SHIFT) - SA_HOME_PAGE < SA_HOME_PAGES
+               ? 0
+               : sa_pagemap_class((uintptr_t)p);
 }
 
-/* Frees an object of any class. False: the block was not freed. */
-SA_INLINE bool sa_fast_free_far(void *p)
+/* Whether a class is that of a size that the caller names. Hardened, and before start-up, no size
+ * has a class. */
+SA_INLINE bool sa_fast_far_has_size(unsigned cls, size_t size)
+{
+    const struct sa_hot *hot = &sa_hot;
+
+    return size < hot->mid_limit && SA_CLASS_OFFSET((size_t)cls) == sa_fast_size_class(hot, size);
+}
+
+/* Frees an object of a class that sa_fast_far_class has found. False: the block was not freed. */
+SA_INLINE bool sa_fast_free_far(void *p, unsigned of_class)
 {
     struct sa_hot *hot = &sa_hot;
     const struct sa_hot_class *of;
-    uint64_t cls;
+    uint64_t cls = SA_CLASS_OFFSET((size_t)of_class);
 
     SA_OPAQUE(hot);
-    cls = SA_CLASS_OFFSET((size_t)sa_pagemap_class((uintptr_t)p));
     of = sa_fast_of_class(hot, cls);
     if (((uintptr_t)p & of->start_mask) * of->start_check >> SA_START_SHIFT)
         return false;
