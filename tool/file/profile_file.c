@@ -4,6 +4,8 @@
  */
 #include "tool/file/profile_file.h"
 
+#include "tool/base/file_kind.h"
+
 #include <elf.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -11,6 +13,30 @@
 #include <zlib.h>
 
 #define CHUNK (1 << 16)
+
+/* Whether a file may be a profile, by its first bytes as they are read. A core comes here only if
+ * it was packed, or is no file. */
+static bool check_beginning(gzFile in, const char *path, const char *first, size_t bytes,
+                            struct sa_error *e)
+{
+    Elf64_Ehdr header = {.e_type = ET_NONE};
+
+    memcpy(&header, first, bytes < sizeof(header) ? bytes : sizeof(header));
+    if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+        return !sa_file_kind_tell(path, first, bytes, e);
+    if (header.e_type != ET_CORE)
+        sa_error_set(e, SA_EXIT_DAMAGED,
+                     "%s: it is no profile.proto and no core file, but a program or library", path);
+    else if (gzdirect(in))
+        sa_error_set(e, SA_EXIT_DAMAGED,
+                     "%s: it is a core: that is read at any place, so from a "
+                     "file and not from a pipe",
+                     path);
+    else
+        sa_error_set(e, SA_EXIT_DAMAGED,
+                     "%s: it is a core, compressed by gzip: 'gzip -d' makes it readable", path);
+    return false;
+}
 
 /* zlib reads gzip and plain files alike. */
 static bool read_all(gzFile in, const char *path, struct sa_buffer *ret, struct sa_error *e)
@@ -28,16 +54,13 @@ static bool read_all(gzFile in, const char *path, struct sa_buffer *ret, struct 
             return false;
         }
         memcpy(to, chunk, (size_t)n);
-        if (to == ret->data && n >= SELFMAG && memcmp(to, ELFMAG, SELFMAG) == 0) {
-            sa_error_set(
-                e, SA_EXIT_DAMAGED,
-                "%s: it is no profile.proto, or damaged: it begins as a core or program does",
-                path);
+        if (to == ret->data && !check_beginning(in, path, to, (size_t)n, e))
             return false;
-        }
     }
     gzerror(in, &code);
-    if (code == Z_ERRNO)
+    if (n == 0 && code == Z_OK && !ret->used)
+        sa_error_set(e, SA_EXIT_DAMAGED, "%s: it is empty", path);
+    else if (code == Z_ERRNO)
         sa_error_set(e, SA_EXIT_FAILED, "%s: %s", path, strerror(errno));
     else if (n < 0 || code != Z_OK)
         sa_error_set(e, SA_EXIT_DAMAGED, "%s: the gzip file is cut short or damaged", path);
@@ -46,7 +69,6 @@ static bool read_all(gzFile in, const char *path, struct sa_buffer *ret, struct 
 
 bool sa_profile_file_read(struct sa_profile_file *ret, const char *path, struct sa_error *e)
 {
-    static const uint8_t zstd[] = {0x28, 0xb5, 0x2f, 0xfd};
     struct sa_buffer data = {NULL, 0, 0};
     struct sa_error why = {SA_EXIT_DONE, ""};
     gzFile in;
@@ -61,11 +83,6 @@ bool sa_profile_file_read(struct sa_profile_file *ret, const char *path, struct 
     }
     fine = read_all(in, path, &data, e);
     gzclose(in);
-    if (fine && data.used >= sizeof(zstd) && memcmp(data.data, zstd, sizeof(zstd)) == 0) {
-        sa_error_set(e, SA_EXIT_DAMAGED,
-                     "%s: it is compressed by zstd; 'zstd -d' makes it readable", path);
-        fine = false;
-    }
     if (fine && !sa_profile_file_parse(ret, data.data, data.used, &why)) {
         sa_error_set(e, why.code, "%s: %s", path, why.text);
         fine = false;

@@ -257,11 +257,16 @@ bool sa_debug_file_open(struct sa_debug_file *ret, const struct sa_file_mapping 
     if ((root && open_path(ret, mapping, root, time_ns, &other)) ||
         open_path(ret, mapping, "", time_ns, &other) || open_id(ret, mapping))
         return true;
-    if (other)
+    if (other && !*mapping->build_id)
+        fprintf(stderr,
+                "sallocctl: %s may be another file than that of the profile, which has no build "
+                "id of it: no lines of it\n",
+                mapping->file);
+    else if (other)
         fprintf(stderr,
                 "sallocctl: %s is not the file of the profile any more (build id %s): no lines of "
                 "it\n",
-                mapping->file, *mapping->build_id ? mapping->build_id : "unknown");
+                mapping->file, mapping->build_id);
     return false;
 }
 

@@ -2,6 +2,8 @@
 /* Headers of core files; see core_headers.h. No state. */
 #include "tool/target/core_headers.h"
 
+#include "tool/base/file_kind.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,24 +31,6 @@ bool sa_core_read_at(int fd, void *buffer, size_t bytes, uint64_t offset)
     return true;
 }
 
-/* What a file is compressed by, from its first bytes; NULL: not known to be. */
-static const char *compression(const unsigned char first[8])
-{
-    static const struct {
-        const char *name, *bytes;
-        size_t count;
-    } known[] = {{"gzip", "\x1f\x8b", 2},
-                 {"zstd", "\x28\xb5\x2f\xfd", 4},
-                 {"lz4", "\x04\x22\x4d\x18", 4},
-                 {"xz", "\xfd\x37zXZ", 5},
-                 {"bzip2", "BZh", 3}};
-
-    for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
-        if (memcmp(first, known[i].bytes, known[i].count) == 0)
-            return known[i].name;
-    return NULL;
-}
-
 /* Whether it is a file with something in it. */
 static bool check_file(int fd, const char *path, uint64_t *ret_bytes, struct sa_error *e)
 {
@@ -70,17 +54,14 @@ static bool check_file(int fd, const char *path, uint64_t *ret_bytes, struct sa_
 static bool read_header(int fd, const char *path, uint64_t bytes, Elf64_Ehdr *ret,
                         struct sa_error *e)
 {
-    unsigned char first[8] = {0};
-    const char *compressed;
+    unsigned char first[SA_FILE_KIND_BYTES] = {0};
+    size_t count = bytes < sizeof(first) ? bytes : sizeof(first);
 
     memset(ret, 0, sizeof(*ret));
-    (void)sa_core_read_at(fd, first, bytes < sizeof(first) ? bytes : sizeof(first), 0);
-    compressed = compression(first);
-    if (compressed)
-        sa_error_set(e, SA_EXIT_NONE,
-                     "%s: it is compressed by %s: no core file until it is decompressed", path,
-                     compressed);
-    else if (memcmp(first, ELFMAG, bytes < SELFMAG ? bytes : SELFMAG) != 0)
+    (void)sa_core_read_at(fd, first, count, 0);
+    if (sa_file_kind_tell_gzip(path, first, count, e) || sa_file_kind_tell(path, first, count, e))
+        return false;
+    if (memcmp(first, ELFMAG, bytes < SELFMAG ? bytes : SELFMAG) != 0)
         sa_error_set(e, SA_EXIT_NONE, "%s: this is no core file of a 64-bit process", path);
     else if (!sa_core_read_at(fd, ret, sizeof(*ret), 0))
         sa_error_set(e, SA_EXIT_DAMAGED, "%s: it is cut: %llu bytes are less than a header", path,

@@ -130,7 +130,7 @@ def damage(test):
     assert test.run('report', path).returncode == 0
     data, size = bytes(core.data), len(core.data)
     seen = ('report', 'stats', 'profile')  # these go on with what is there
-    test.refused(test.write('empty', b''), r'it is empty|no profile')
+    test.refused(test.write('empty', b''), 'it is empty')
     for bytes_ in (4, 10, 63):
         test.refused(test.write('cut', data[:bytes_]), 'it is cut')
     for bytes_ in (64, 65, 64 + 56 * 2 + 8):
@@ -145,7 +145,7 @@ def damage(test):
         test.refused(test.write('cut', data[:bytes_]), r'it is cut: it has %d of %d bytes' % (bytes_, end), but=seen)
     test.refused(test.write('class', changed(core, 4, b'\1')), '32-bit')
     test.refused(test.write('order', changed(core, 5, b'\2')), 'big-endian')
-    test.refused(test.write('type', changed(core, 16, b'\2')), 'no core file, but a program|begins as a core or program')
+    test.refused(test.write('type', changed(core, 16, b'\2')), 'no core file, but a program')
     test.refused(test.write('entries', changed(core, 54, b'\x20')), 'header makes no sense')
     test.refused(test.write('none', changed(core, 56, b'\0\0')), 'header makes no sense')
     test.refused(test.write('far', changed(core, 32, b'\xff' * 7)), 'it is cut|makes no sense')
@@ -172,9 +172,9 @@ def damage(test):
     start = next(start for start, place in core.files()[library] if not place)
     test.refused(test.write('page', changed(core, core.place(start), bytes(4096))),
                  'lacks the first page of ' + re.escape(library))
-    test.refused(test.wide, 'no core file, but a program|begins as a core or program')
+    test.refused(test.wide, 'no core file, but a program')
     test.refused(test.folder, 'folder|directory', codes=(1, 3))
-    test.refused(test.write('core.gz', gzip.compress(data, 1)), 'compressed|begins as a core or program')
+    test.refused(test.write('core.gz', gzip.compress(data, 1)), 'compressed by gzip')
     longer = test.write('longer', data)
     os.truncate(longer, size + (1 << 30))
     assert test.run('report', longer).returncode == 0

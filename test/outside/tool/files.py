@@ -121,7 +121,7 @@ def case_convert(test):
     with open(out_of(test, 'half.pb.gz'), 'wb') as f:
         f.write(half)
     assert 'damaged' in test.run('convert', out_of(test, 'half.pb.gz'), out_of(test, 'y.heap'), code=7).stderr
-    assert 'damaged' in test.run('convert', test.worker, out_of(test, 'y.heap'), code=7).stderr
+    assert 'but a program or library' in test.run('convert', test.worker, out_of(test, 'y.heap'), code=7).stderr
     assert not os.path.exists(out_of(test, 'y.heap'))
 
 

@@ -160,7 +160,7 @@ def samples_of(data):
 
 
 def case_files(test):
-    """Members of gzip, zstd, nothing at all, no names, and a million samples."""
+    """Members of gzip, nothing at all, no names, and a million samples."""
     rows = heap_of(4)
     whole = made_profile.profile(rows, 524288)
 
@@ -168,10 +168,6 @@ def case_files(test):
         return gzip.compress(data[:100]) + gzip.compress(b'') + gzip.compress(data[100:])
     plain = test.run('report', write(test, 'plain.pb', rows, HEAP)).stdout
     assert test.run('report', write(test, 'members.pb.gz', rows, HEAP, pack=members)).stdout == plain
-    path = out_of(test, 'packed.pb.zst')
-    with open(path, 'wb') as f:
-        f.write(b'\x28\xb5\x2f\xfd' + whole)
-    assert 'compressed by zstd' in test.run('report', path, code=7).stderr
     bare = out_of(test, 'bare.pb')  # a type, and a sample without a stack; no period, mapping, function, time
     with open(bare, 'wb') as f:
         f.write(made_profile.message(1, made_profile.number(1, 1) + made_profile.number(2, 2)) +
@@ -189,6 +185,121 @@ def case_files(test):
     assert 'exactly: %d nanoseconds' % (100 * sum(range(10000))) in text
     print('a million samples: %.1f s' % seconds)
     assert seconds < 20, seconds
+
+
+COMMANDS = (['report'], ['leaks'], ['diff', None], ['flame', '-o', '/dev/null'], ['stats'], ['trace', '-o', '/dev/null'],
+            ['convert', '--format', 'collapsed', None, '/dev/null'])
+
+
+def told(test, name, data, *wanted, commands=2):
+    """The first commands say what a file is, by its beginning and whatever it is called."""
+    path = out_of(test, name)
+    if data is not None:
+        with open(path, 'wb') as f:
+            f.write(data)
+    for command in COMMANDS[:commands]:
+        command = [path if word is None else word for word in command]
+        error = test.run(*command, *([] if path in command[1:] and command[0] != 'diff' else [path]), code=7).stderr
+        assert error.count('\n') == 1 and all(text in error for text in wanted), (command, error)
+    return error
+
+
+def case_packed(test):
+    """Cores and profiles that were packed, as systemd packs cores: by what, and who unpacks them."""
+    core = b'\x7fELF\2\1\1' + bytes(9) + b'\4\0' + bytes(1 << 16)
+    profile = made_profile.profile(heap_of(4), 524288)
+    made = {'zstd': b'\x28\xb5\x2f\xfd', 'lz4': b'\x04\x22\x4d\x18', 'xz': b'\xfd7zXZ\0', 'bzip2': b'BZh91AY&SY', 'lzip': b'LZIP\1',
+            'lzop': b'\x89LZO\0\r\n'}
+    for command, head in made.items():
+        data = {'core.x.1000.%s' % command: core, 'heap.%s' % command: profile}
+        for name, plain in data.items():
+            packed = head + bytes(64)
+            if shutil.which(command):
+                packed = subprocess.run([command, '-c'], input=plain, stdout=subprocess.PIPE, check=True).stdout
+                assert packed.startswith(head), (command, packed[:16])
+            error = told(test, name, packed, 'compressed by ' + command, "'%s -d' makes it readable" % command,
+                         commands=len(COMMANDS) if command in ('zstd', 'xz') else 2)
+            assert ('coredumpctl dump' in error) == name.startswith('core'), error
+    told(test, 'pzstd', b'\x50\x2a\x4d\x18\4\0\0\0' + bytes(64), "'zstd -d'")
+    told(test, 'legacy', b'\x02\x21\x4c\x18' + bytes(64), "'lz4 -d'")
+    told(test, 'zip', b'PK\3\4' + bytes(64), "'unzip'")
+    told(test, 'core.gz', gzip.compress(core), 'by gzip', "'gzip -d' makes it readable")
+    fifo = subprocess.run(['sh', '-c', 'cat | "$0" report /dev/stdin', os.path.abspath(test.tool)], input=core, stderr=subprocess.PIPE,
+                          check=False)
+    assert fifo.returncode == 7 and b'from a file and not from a pipe' in fifo.stderr, fifo
+    told(test, 'empty', b'', 'it is empty')
+    # Too large for a profile: it is named by its beginning, which is all that is read.
+    path = out_of(test, 'core.large.zst')
+    with open(path, 'wb') as f:
+        f.write(made['zstd'])
+        f.truncate(1 << 40)
+    told(test, 'core.large.zst', None, "'zstd -d' makes it readable")
+
+
+def case_others(test):
+    """Files of other tools are named, with a tool that reads or converts them."""
+    for data, *wanted in (
+            (b'heap profile: 1: 2 [ 1: 2] @ heapprofile\n', 'gperftools', 'go tool pprof -proto'),
+            (b'heap_v2/524288\n  t*: 1: 2 [0: 0]\n', 'jemalloc', 'jeprof'),
+            (b'--- contentionz 1 ---\ncycles/second = 1\n', 'contention profile', 'go tool pprof -proto'),
+            (b'\0' * 8 + b'\3' + b'\0' * 7 + b'\0' * 8 + b'\x10\x27' + bytes(14), 'CPU profile of gperftools'),
+            (b'PERFILE2' + bytes(96), 'Linux perf', 'perf_to_profile'), (b'FLR\0\0\2\0\0' + bytes(60), 'Java flight', 'jfrconv'),
+            (b'JAVA PROFILE 1.0.2\0' + bytes(20), 'heap dump of Java'), (b'desc: --time-unit=B\ncmd: ls\n', 'massif', 'ms_print'),
+            (b'\xef\xbb\xbf {\n "$schema": "https://www.speedscope.app/file-format-schema.json"}', 'file of speedscope'),
+            (b'[{"name": "x"}]', 'file of JSON'), (b'{"traceEvents": []}', 'trace of events', 'Perfetto'),
+            (b'<!DOCTYPE html>\n<p>', 'page of HTML'), (b'main;hold;malloc 12\nmain 3\n', 'collapsed stacks'),
+            ('Dies ist für Menschen.\n'.encode(), 'a text')):
+        told(test, 'other', data, *wanted)
+        error = test.run('report', write(test, 'other.gz', [], HEAP, pack=lambda _, data=data: gzip.compress(data)), code=7).stderr
+        assert all(text in error for text in wanted), error
+
+
+REAL = {  # by which library a program writes which file, and what is said of it
+    'je': ('libjemalloc.so.2', {'MALLOC_CONF': 'prof:true,prof_final:true,lg_prof_sample:10,prof_prefix:%s'}, 'heap profile of jemalloc'),
+    'tc': ('libtcmalloc.so.4', {'HEAPPROFILE': '%s'}, "heap profile in gperftools' text"),
+    'cpu': ('libprofiler.so.0', {'CPUPROFILE': '%s'}, 'CPU profile of gperftools'),
+}
+
+
+def case_real(test):
+    """Files that jemalloc, gperftools and node write here; gperftools' also as pprof converts them."""
+    found = 0
+    if not shutil.which('perl'):
+        sys.exit(77)
+    for name, (library, variables, what) in REAL.items():
+        path = next((os.path.join(d, library) for d in ('/usr/lib/x86_64-linux-gnu', '/usr/lib/aarch64-linux-gnu', '/usr/lib64')
+                     if os.path.exists(os.path.join(d, library))), None)
+        if not path:
+            print('no', library)
+            continue
+        env = {k: v % out_of(test, name) for k, v in variables.items()}
+        subprocess.run(['perl', '-e', '@x = map { $_ x 3000 } 1..2000; $s += $_ * $_ for 1..2e6'], check=True,
+                       env=dict(os.environ, LD_PRELOAD=path, **env), stderr=subprocess.DEVNULL)
+        files = sorted((f for f in os.listdir(test.folder) if f.startswith(name) and os.path.getsize(os.path.join(test.folder, f))),
+                       key=lambda f: -os.path.getsize(os.path.join(test.folder, f)))
+        if not files:
+            print('no file by', library)
+            continue
+        found += 1
+        told(test, files[0], None, what)
+        if name == 'je' or not shutil.which('go'):
+            continue
+        converted = out_of(test, 'converted.pb.gz')
+        subprocess.run(['go', 'tool', 'pprof', '-proto', '-output=' + converted, out_of(test, files[0])], check=True,
+                       env=dict(os.environ, HOME=test.folder), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for command in (['report'], ['diff', converted], ['flame', '-o', out_of(test, 'converted.html')]):
+            text = test.run(*command, converted).stdout
+            wanted = ('cpu: ', 'sampling interval: 10 ms') if name == 'cpu' else ('inuse_space: ', 'sampling interval: 1 B', 'MiB')
+            assert command[0] != 'report' or all(word in text for word in wanted), text
+    node = shutil.which('node') or shutil.which('nodejs')
+    for option, what in (('heap', 'heap profile of V8'), ('cpu', 'CPU profile of V8')) if node else ():
+        subprocess.run([node, '--%s-prof' % option, '--%s-prof-name' % option, option + '.json', '-e', '[].concat([1], [2])'], cwd=test.folder,
+                       stderr=subprocess.DEVNULL, check=False)
+        if os.path.exists(out_of(test, option + '.json')):
+            found += 1
+            told(test, option + '.json', None, what, 'speedscope')
+    if not found:
+        sys.exit(77)
 
 
 def case_go(test):
