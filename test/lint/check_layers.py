@@ -17,6 +17,7 @@ LAYERS = [
     'alloc/base/',
     'alloc/os/',
     'alloc/hot/',
+    'alloc/policy/',
     'pagemap/',
     'alloc/fork/',
     'alloc/page_heap/account/',
