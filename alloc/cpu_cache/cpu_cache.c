@@ -46,6 +46,9 @@
 #define COUNTDOWN_BUSY_MS 10
 #define COUNTDOWN_IDLE_MS 100
 
+/* The longest countdown where addresses are alike in each run. */
+#define COUNTDOWN_CAP_ALIKE 1024
+
 #define ALLOC_TRIES      4
 #define INVALIDATE_TRIES 8
 
@@ -126,7 +129,9 @@ static bool cpu_rearm(struct cpu_cache *c, int cpu, unsigned cls, uint64_t h,
     uint32_t countdown_cap = c->countdown_cap[cls], failures;
     bool due;
 
-    if (since < COUNTDOWN_BUSY_MS)
+    if (SA_UNLIKELY(sa_vm.alike)) /* by a clock, the places of samples would differ */
+        countdown_cap = (uint32_t)sa_min(countdown_cap * 2, COUNTDOWN_CAP_ALIKE);
+    else if (since < COUNTDOWN_BUSY_MS)
         countdown_cap = (uint32_t)sa_min(countdown_cap * 2, SA_UNTIL_MAX);
     else if (since > COUNTDOWN_IDLE_MS)
         countdown_cap = COUNTDOWN_CAP_MIN;

@@ -16,6 +16,7 @@
 #include "alloc/fork/fork_gate.h"
 #include "alloc/os/clock.h"
 #include "alloc/os/thread.h"
+#include "alloc/os/vm.h"
 #include "sampling/guard/fault_handler.h"
 #include "sampling/guard/guarded.h"
 #include "sampling/sampler/sampler.h"
@@ -28,6 +29,7 @@
 #define TOKENS_MAX 256
 /* One token is added per millisecond. */
 #define TOKEN_NS 1000000ull
+#define STEP_NS  100 /* for an allocation, where time is counted in steps */
 
 /*
  * The last TOKENS_RARE tokens are reserved for blocks of places with few recent blocks: an error is
@@ -67,7 +69,7 @@ static void watched_refill(void)
     uint64_t before = sa_load_relaxed(&watched.bucket.filled_ns);
     uint32_t at;
 
-    sa_bucket_refill(&watched.bucket, sa_clock_coarse_ns());
+    sa_bucket_refill(&watched.bucket, sa_vm_policy_ns(sa_clock_coarse_ns(), STEP_NS));
     if (SA_LIKELY(before == sa_load_relaxed(&watched.bucket.filled_ns)))
         return;
     at = sa_add_relaxed(&watched.hand, SITES_FADED);

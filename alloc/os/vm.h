@@ -49,6 +49,17 @@ void sa_vm_init(void);
  * start-up, before anything uses it. */
 void sa_vm_set_seed(uint64_t seed);
 
+/*
+ * The time by which policies choose blocks for places of their own. Where addresses are alike, it
+ * must not be that of a clock: every question is one step later.
+ */
+uint64_t sa_vm_policy_step(uint64_t step_ns);
+
+SA_INLINE uint64_t sa_vm_policy_ns(uint64_t now_ns, uint64_t step_ns)
+{
+    return SA_UNLIKELY(sa_vm.alike) ? sa_vm_policy_step(step_ns) : now_ns;
+}
+
 /* Stores random words for secrets: the kernel's, mixed with words derived from the seed. Behind a
  * filter, or if the kernel has none, from the seed alone. */
 void sa_vm_secret(uint64_t *ret, unsigned count);

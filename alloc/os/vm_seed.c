@@ -45,6 +45,13 @@ SA_RARE void sa_vm_set_seed(uint64_t seed)
     sa_vm.seed = sa_rng_mix(seed);
 }
 
+SA_RARE uint64_t sa_vm_policy_step(uint64_t step_ns)
+{
+    static uint64_t steps_ns; /* atomic, relaxed */
+
+    return sa_add_relaxed(&steps_ns, step_ns) + step_ns;
+}
+
 SA_RARE void sa_vm_secret(uint64_t *ret, unsigned count)
 {
     uint64_t at = sa_vm.seed;

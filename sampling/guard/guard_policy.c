@@ -14,6 +14,7 @@
 #include "alloc/base/page.h"
 #include "alloc/base/rng.h"
 #include "alloc/base/token_bucket.h"
+#include "alloc/os/vm.h"
 
 #define COUNTERS         1024
 #define FADED            16 /* counters halved by a guarded sample: each after 64 of them */
@@ -44,6 +45,10 @@ SA_LAYOUT_STATIC_ADDRESS("guard_policy", policy);
 /* The budget of sa_guard_policy_bound. A guarded block costs about 11 us: one in 5 ms is 0.22 % of
  * a processor. */
 #define TOKEN_NS 5000000
+
+/* For a sample, where time is counted in steps: about what a program takes that allocates the
+ * default sampling interval. */
+#define STEP_NS 1000000
 
 /* [0] for blocks with a slot, [1] for larger ones, whose pages cost more when they come back.
  * most == 0: there is no budget. */
@@ -157,6 +162,7 @@ enum salloc_guarded_status sa_guard_policy_make(const struct sa_stack *stack, si
 
     if (!policy.every)
         return SALLOC_GUARDED_DISABLED;
+    now_ns = sa_vm_policy_ns(now_ns, STEP_NS);
     if (SA_UNLIKELY(buckets[0].max != 0)) {
         enum salloc_guarded_status status = policy_pay(stack, bytes, now_ns);
 
@@ -181,6 +187,7 @@ enum salloc_guarded_status sa_guard_policy_make(const struct sa_stack *stack, si
 
 bool sa_guard_policy_quarantine(size_t bytes, uint64_t now_ns)
 {
+    now_ns = sa_vm_policy_ns(now_ns, STEP_NS);
     if (!policy_is_time(&policy.next_quarantined, now_ns))
         return false;
     sa_store_relaxed(&policy.next_quarantined,
@@ -190,6 +197,7 @@ bool sa_guard_policy_quarantine(size_t bytes, uint64_t now_ns)
 
 bool sa_guard_policy_guard_large(uint64_t now_ns)
 {
+    now_ns = sa_vm_policy_ns(now_ns, STEP_NS);
     if (SA_UNLIKELY(buckets[0].max != 0))
         return policy_pay(NULL, 0, now_ns) == SALLOC_GUARDED_REQUESTED;
     if (policy.every > 1) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where blocks lie, in programs that use more addresses than the window of the fast paths has.
- * usage: addresses alike | untouched | beyond | tebibyte
- *   alike      prints a hash of the addresses of many blocks; the caller compares runs
+ * usage: addresses alike [MS] | untouched | beyond | tebibyte
+ *   alike      prints a hash of the addresses of many blocks; the caller compares runs, which take
+ *              different times: a second argument is a pause in ms between the blocks
  *   untouched  an untouched block of 50 GiB, and others of a few GiB, use up none of the window
  *   beyond     frees of blocks beyond the window take a fast path, too
  *   tebibyte   1 TiB of blocks of many sizes at a time, freed in another order
@@ -29,7 +30,7 @@ static void *note(void *p)
 }
 
 /* Small, medium, large and aligned blocks, and what comes back after frees. */
-static int alike(void)
+static int alike(unsigned pause_ms)
 {
     static void *blocks[BLOCKS];
 
@@ -37,6 +38,7 @@ static int alike(void)
         blocks[i] = note(malloc(i * 7 % 3000 + 1));
     for (size_t i = 0; i < BLOCKS; i += 2)
         free(blocks[i]);
+    usleep(pause_ms * 1000);
     for (size_t i = 0; i < BLOCKS; i += 2)
         blocks[i] = note(calloc(1, i * 11 % 900 + 1));
     note(malloc(5000000));
@@ -146,7 +148,7 @@ int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
 
-    return strcmp(mode, "alike") == 0       ? alike()
+    return strcmp(mode, "alike") == 0       ? alike(argc > 2 ? (unsigned)atoi(argv[2]) : 0)
            : strcmp(mode, "untouched") == 0 ? untouched()
            : strcmp(mode, "beyond") == 0    ? beyond()
            : strcmp(mode, "tebibyte") == 0  ? tebibyte()

@@ -9,12 +9,13 @@ import subprocess
 import sys
 
 RUNS = 5
+PAUSE_MS = 15  # that a run is longer than the one before
 
 
-def addresses(library, program, prefix=(), conf=''):
+def addresses(library, program, prefix=(), conf='', pause_ms=0):
     env = dict(os.environ, LD_PRELOAD=library, SALLOC_CONF=conf)
-    return {subprocess.run([*prefix, program, 'alike'], env=env, check=True, stdout=subprocess.PIPE, timeout=60).stdout
-            for _ in range(RUNS)}
+    return {subprocess.run([*prefix, program, 'alike', str(pause_ms * i)], env=env, check=True, stdout=subprocess.PIPE,
+                           timeout=60).stdout for i in range(RUNS)}
 
 
 def main(library, program):
@@ -27,9 +28,11 @@ def main(library, program):
         assert addresses(library, program, still, 'address_seed:7' + more) != addresses(
             library, program, still, 'address_seed:8' + more), more
         assert len(addresses(library, program, (), more)) > 1, more
-    # Samples lie elsewhere. A run that loses its CPU for milliseconds, or moves to another one, may have others: about
-    # one run in 20 beside other programs, and three of five once in a thousand tries.
-    assert len(addresses(library, program, still)) <= RUNS - 2
+    # Samples, guarded and watched blocks lie elsewhere. Each CPU has its own; a run may move from one to another.
+    pinned = (*still, 'taskset', '-c', str(min(os.sched_getaffinity(0))))
+    for more in '', ',sample_interval:64k', ',sample_interval:64k,guarded_sample:2', ',hardening:on':
+        for prefix, conf in (pinned, more), (pinned[2:], 'address_seed:7' + more), (still, 'per_cpu:off' + more):
+            assert len(addresses(library, program, prefix, conf, PAUSE_MS)) == 1, (prefix, conf)
 
 
 if __name__ == '__main__':
