@@ -2,6 +2,7 @@
 /* Requests; see request.h. No state. */
 #include "tool/serve/request.h"
 
+#include "alloc/base/utf8.h"
 #include "tool/base/units.h"
 #include "tool/serve/listen.h"
 
@@ -183,6 +184,7 @@ unsigned sa_serve_request_parse(const char *path, const struct sa_serve_paramete
 
         if (wrong) {
             snprintf(why, SA_SERVE_WHY, "%.60s: %s", parameters[k].name, wrong);
+            sa_utf8_clean(why, strlen(why)); /* the name is the client's */
             return 400;
         }
     }

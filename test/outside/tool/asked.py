@@ -56,6 +56,7 @@ def case_forms(test):
     for page, name in (('/debug/pprof/heap?seconds=5&' + pid, 'seconds'), ('/debug/pprof/heap?debug=1&' + pid, 'debug'),
                        ('/debug/pprof/allocs?gc=1&' + pid, 'gc'), ('/flame?' + pid + '&metric=alloc_space', 'metric'),
                        ('/metrics?name[]=up', 'name[]'), ('/stats?%s&%s' % (pid, pid), 'pid'), ('/?x', 'x'),
+                       ('/?a%0ab', 'a_b'), ('/?%ff%1b', '?_'),
                        ('/debug/pprof/allocs?seconds=-1&' + pid, 'seconds')):
         said = server.get(page, status=400)[1].decode()
         assert said.startswith(name + ':'), (page, said)
