@@ -370,7 +370,7 @@ struct sa_block sa_heap_block_at(const struct sa_heap *h, struct sa_heap_span *s
     return (struct sa_block){sa_span_start(s) + index * size, size, s->bit + index, s};
 }
 
-/* The block of a span at an address within it. False: there is none, or it is free. */
+/* The block of a span at an address within it, free or not. False: there is none. */
 static bool block_on_span(const struct sa_heap *h, struct sa_heap_span *s, uint64_t address,
                           struct sa_block *ret)
 {
@@ -379,7 +379,7 @@ static bool block_on_span(const struct sa_heap *h, struct sa_heap_span *s, uint6
     if (!s)
         return false;
     index = sa_span_class(s) ? (address - sa_span_start(s)) / h->size_of[sa_span_class(s)] : 0;
-    if (index >= sa_span_blocks(s) || sa_heap_bit(h->free, s->bit + index))
+    if (index >= sa_span_blocks(s))
         return false;
     *ret = sa_heap_block_at(h, s, index);
     return address - ret->start < ret->bytes;
@@ -387,14 +387,18 @@ static bool block_on_span(const struct sa_heap *h, struct sa_heap_span *s, uint6
 
 bool sa_heap_block(const struct sa_heap *h, uint64_t address, struct sa_block *ret)
 {
-    struct sa_heap_span *s;
+    struct sa_heap_span *s = sa_heap_span(h, address);
 
-    if (block_on_span(h, sa_heap_span(h, address), address, ret))
-        return true;
+    if (block_on_span(h, s, address, ret)) {
+        if (!sa_heap_bit(h->free, ret->bit))
+            return true;
+        if (h->reached && sa_heap_bit(h->reached, ret->bit))
+            return false;
+    }
     /* A pointer to the end of a sampled block, behind which lies no other. */
     s = sa_heap_span(h, address - 1);
     return s && sa_span_sample(s) && block_on_span(h, s, address - 1, ret) &&
-           address == ret->start + ret->bytes;
+           !sa_heap_bit(h->free, ret->bit) && address == ret->start + ret->bytes;
 }
 
 uint64_t sa_heap_record(const struct sa_heap *h, const struct sa_heap_span *s)

@@ -54,6 +54,7 @@ struct sa_heap {
     uint32_t **leaves[SA_HEAP_ROOTS];  /* [root][node][page]: number of a span, plus 1 */
     size_t leaf_count;                 /* of the target's that were read */
     uint8_t *free;                     /* a bit for each block */
+    const uint8_t *reached;            /* tool/leaks/mark.h; NULL: nothing was reached */
     struct sa_area last;               /* that was looked at */
     uint64_t low, high;                /* all spans are between these */
     uint64_t window_start, window_end; /* addresses that are the library's alone */

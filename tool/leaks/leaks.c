@@ -119,7 +119,6 @@ static size_t pass(struct holders *h, const uint32_t *samples, size_t count, boo
     const struct sa_heap *heap = m->heap;
     size_t found = 0;
 
-    sa_mark_clear(m);
     m->sample = sample_held;
     m->arg = h;
     for (size_t i = 0; i < count; i++) {
@@ -145,13 +144,12 @@ bool sa_leaks_find_holders(struct sa_leaks *l, struct sa_error *e)
     size_t count = 0;
 
     if (lost && first) {
-        /* What the program reaches is left out from now on, as what is free. */
-        for (uint64_t i = 0; i <= l->heap.blocks / 8; i++)
-            l->heap.free[i] |= l->mark.reached[i];
+        sa_mark_leave_out(&l->mark);
         for (size_t i = 0; i < l->count; i++)
             if (l->holder[i] < SA_LEAK_UNKNOWN)
                 lost[count++] = (uint32_t)i;
         count = pass(&h, lost, count, false, first);
+        sa_mark_clear(&l->mark);
         pass(&h, first, count, true, lost);
     } else {
         sa_error_set(e, SA_EXIT_FAILED, no_memory);

@@ -19,18 +19,21 @@ uint64_t sa_mark_bytes(uint64_t blocks)
     return bitmap_bytes(blocks) + WAITING_MAX * sizeof(struct sa_waiting);
 }
 
-bool sa_mark_open(struct sa_mark *m, const struct sa_heap *heap, struct sa_scan *scan)
+bool sa_mark_open(struct sa_mark *m, struct sa_heap *heap, struct sa_scan *scan)
 {
     memset(m, 0, sizeof(*m));
     m->heap = heap;
     m->scan = scan;
     m->reached = calloc(bitmap_bytes(heap->blocks), 1);
     m->waiting = calloc(WAITING_MAX, sizeof(*m->waiting));
+    heap->reached = m->reached;
     return m->reached && m->waiting;
 }
 
 void sa_mark_close(struct sa_mark *m)
 {
+    if (m->heap)
+        m->heap->reached = NULL;
     free(m->reached);
     free(m->waiting);
     memset(m, 0, sizeof(*m));
@@ -38,7 +41,18 @@ void sa_mark_close(struct sa_mark *m)
 
 void sa_mark_clear(struct sa_mark *m)
 {
-    memset(m->reached, 0, bitmap_bytes(m->heap->blocks));
+    for (uint64_t i = 0; i < bitmap_bytes(m->heap->blocks); i++) {
+        m->heap->free[i] &= (uint8_t)~m->reached[i];
+        m->reached[i] = 0;
+    }
+}
+
+void sa_mark_leave_out(struct sa_mark *m)
+{
+    for (uint64_t i = 0; i < bitmap_bytes(m->heap->blocks); i++) {
+        m->heap->free[i] |= m->reached[i];
+        m->reached[i] = 0;
+    }
 }
 
 void sa_mark_block(struct sa_mark *m, const struct sa_block *block)
@@ -106,6 +120,7 @@ static void read_block(struct sa_mark *m, const struct sa_block *block, struct b
     uint64_t start = (block->start + WORD - 1) & -WORD, end = (block->start + block->bytes) & -WORD;
     const void *words = NULL;
 
+    sa_heap_set_bit(m->heap->free, block->bit);
     if (end <= start)
         return;
     if (end - start > SHORT_BYTES) {
@@ -137,7 +152,8 @@ static void read_waiting(struct sa_mark *m)
             struct sa_waiting next = m->waiting[--m->count];
             struct sa_block block = sa_heap_block_at(m->heap, next.span, next.index);
 
-            read_block(m, &block, &batch);
+            if (!sa_heap_bit(m->heap->free, block.bit))
+                read_block(m, &block, &batch);
         } else {
             read_batch(m, &batch);
         }
@@ -159,7 +175,7 @@ static void read_marked(struct sa_mark *m)
         for (uint32_t k = 0; k < sa_span_blocks(span); k++) {
             struct sa_block block = sa_heap_block_at(m->heap, span, k);
 
-            if (sa_heap_bit(m->reached, block.bit))
+            if (sa_heap_bit(m->reached, block.bit) && !sa_heap_bit(m->heap->free, block.bit))
                 read_block(m, &block, &batch);
         }
     }

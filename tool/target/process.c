@@ -43,7 +43,7 @@ static size_t process_read_many(struct sa_target *t, const struct sa_piece *piec
         here[i] = (struct iovec){pieces[i].buffer, pieces[i].bytes};
         there[i] = (struct iovec){(void *)(uintptr_t)pieces[i].address, pieces[i].bytes};
     } while (++i < count);
-    bytes = process_vm_readv(t->pid, here, count, there, count, 0);
+    bytes = process_vm_readv(t->thread, here, count, there, count, 0);
     for (i = 0; i < count && bytes >= (ssize_t)pieces[i].bytes; i++)
         bytes -= (ssize_t)pieces[i].bytes;
     return i;
