@@ -63,15 +63,44 @@ void sa_pagemap_open_all(void) SA_NO_THREAD_SAFETY_ANALYSIS
     sa_lock_release(&pagemap_lock, SA_RANK_PAGEMAP);
 }
 
+/* The variables that the loader maps read-only (alloc/cold.ld), up to the tables of the home
+ * window. NULL, or without these tables: the linker has not read that script, or link-time
+ * optimization has joined the sections of variables. */
+extern char sa_closed_start[] SA_WEAK SA_HIDDEN;
+extern char sa_closed_end[] SA_WEAK SA_HIDDEN;
+
+/* Whether the loader has mapped the tables of the home window read-only. */
+static bool is_mapped_closed(void)
+{
+    uintptr_t tables = (uintptr_t)sa_hot.home_class;
+
+    return tables >= (uintptr_t)sa_closed_start && tables < (uintptr_t)sa_closed_end;
+}
+
+void sa_pagemap_open_variables(void)
+{
+    static SA_START_DATA bool opened;
+    char *end = is_mapped_closed() ? (char *)sa_hot.home_class : sa_closed_end;
+
+    if (!opened && end > sa_closed_start &&
+        !sa_vm_protect(sa_closed_start, (size_t)(end - sa_closed_start), true))
+        sa_fatal("cannot write to its own variables", sa_closed_start, "mprotect was refused");
+    opened = true;
+}
+
 void sa_pagemap_close(void)
 {
     static SA_START_DATA bool closed;
+    /* Both tables at once, because they are adjacent. */
+    size_t bytes = sizeof(sa_hot.home_class) + sizeof(sa_hot.home_any_class);
 
-    if (!closed && sa_filtered())
-        sa_store_release(&all_open, true);
-    else if (!closed) /* both tables at once, because they are adjacent */
-        sa_vm_close(sa_hot.home_class, sizeof(sa_hot.home_class) + sizeof(sa_hot.home_any_class));
+    if (closed)
+        return;
     closed = true;
+    if (!sa_filtered())
+        sa_vm_close(sa_hot.home_class, bytes, is_mapped_closed());
+    else if (!is_mapped_closed() || sa_vm_protect(sa_hot.home_class, bytes, true))
+        sa_store_release(&all_open, true);
 }
 
 void sa_pagemap_init(void)

@@ -63,6 +63,11 @@ bool sa_pagemap_grow(uintptr_t start, size_t bytes);
 /* Has the kernel back the entries for [start, start + bytes), as far as they exist. */
 void sa_pagemap_touch(uintptr_t start, size_t bytes);
 
+/* Makes those of this library's variables writable that the loader maps read-only, but for the
+ * tables of the home window. Called before anything that writes to them; a second call does
+ * nothing. */
+void sa_pagemap_open_variables(void);
+
 /* Makes the tables of the home window read-only until there are spans. Called before any grow; a
  * second call does nothing. */
 void sa_pagemap_close(void);

@@ -202,6 +202,7 @@ void sa_init_slow(void)
     init_bind();
     sa_lock_acquire(&init_lock, SA_RANK_INIT);
     if (!sa_init_done) {
+        sa_pagemap_open_variables();
         init_stderr();
         init_options(false);
         sa_fatal_report = sa_misuse_fatal;
@@ -284,6 +285,7 @@ __attribute__((constructor(101))) static SA_START_CODE void init_constructor(voi
 
     sa_replaced_ask();
     sa_lock_acquire(&init_lock, SA_RANK_INIT);
+    sa_pagemap_open_variables();
     init_stderr();
     if (options == OPTIONS_UNKNOWN) {
         if (sa_options_find())

@@ -273,11 +273,12 @@ bool sa_vm_protect(void *p, size_t bytes, bool accessible)
     return sa_sys_mprotect(p, bytes, accessible ? PROT_READ | PROT_WRITE : PROT_NONE) == 0;
 }
 
-void sa_vm_close(void *p, size_t bytes)
+void sa_vm_close(void *p, size_t bytes, bool read_only)
 {
     if (sa_filtered())
         return;
-    sa_sys_mprotect(p, bytes, PROT_READ);
+    if (!read_only)
+        sa_sys_mprotect(p, bytes, PROT_READ);
     sa_sys_madvise(p, bytes, MADV_DONTDUMP);
 }
 
@@ -297,7 +298,7 @@ void *sa_vm_map_closed(size_t bytes, const char *name)
     void *p = map_untouched(NULL, bytes, name, &sa_vm.reserved_bytes);
 
     if (p)
-        sa_vm_close(p, bytes);
+        sa_vm_close(p, bytes, false);
     return p;
 }
 

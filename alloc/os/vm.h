@@ -140,12 +140,13 @@ bool sa_vm_protect(void *p, size_t bytes, bool accessible);
 /*
  * Close makes a part of a table that was never written read-only, and keeps it out of core dumps.
  * It then takes no memory, even in a process that locks its memory. Does nothing behind a filter.
+ * read_only: it is that already.
  *
  * Open makes such a part writable and part of core dumps again; it reads as zero. It maps new
  * memory in place of the old, because filters do not allow MADV_DODUMP. False: the kernel refused,
  * and nothing has changed.
  */
-void sa_vm_close(void *p, size_t bytes);
+void sa_vm_close(void *p, size_t bytes, bool read_only);
 void *sa_vm_map_closed(size_t bytes, const char *name); /* as sa_vm_map_reserved, closed */
 bool sa_vm_open(void *p, size_t bytes, const char *name);
 
