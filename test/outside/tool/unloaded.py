@@ -25,7 +25,8 @@ def check(found, expect, what):
 
 def run(test, mode, gone, here):
     expect = {'gone': set(gone), 'here': set(here)}
-    worker = Worker(test, [test.unloaded, test.alpha, test.beta, mode], interval=4096)
+    worker = Worker(test, [test.unloaded, test.alpha, test.beta, mode], interval=4096,
+                    conf=',' + os.environ.get('UNLOADED_CONF', ''))
     pid = str(worker.pid)
     own, outside = worker.own_profile(), test.outside(worker.pid)
     for profile in own, outside:
