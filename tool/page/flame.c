@@ -35,6 +35,7 @@
 #include "tool/page/flame_moments.h"
 #include "tool/page/page.h"
 #include "tool/page/page_writer.h"
+#include "tool/symbol/debuginfod.h"
 #include "tool/symbol/demangle.h"
 
 #include <stdlib.h>
@@ -126,6 +127,13 @@ static void put_head(struct writer *w, uint32_t metric, const char *title)
     sa_page_put_double(&w->to, unseen.blocks);
     sa_page_put(&w->to, "}");
     put_texts(w, "comments", f->comments, f->comment_count);
+    if (sa_debuginfod_was_lacking()) {
+        sa_page_put_key(&w->to, "note");
+        sa_page_put_string(&w->to,
+                           "Some names may come without source lines, since the debuginfod servers "
+                           "did not answer.",
+                           SA_PAGE_TEXT_MAX);
+    }
     sa_page_put_key(&w->to, "shown");
     sa_page_put_number(&w->to, metric);
     if (w->events) {

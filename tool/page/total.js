@@ -15,6 +15,7 @@ function intervalText(sums, open) {
 }
 
 function refreshTotal() {
+    element("note").textContent = data.note || "";
     const {unit} = metricOf(), missed = element("missed");
 
     if (comparison) {

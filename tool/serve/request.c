@@ -46,6 +46,18 @@ static bool parse_seconds(const char *text, double *ret)
 
 /* --- Accept --- */
 
+void sa_serve_accept_add(struct sa_serve_accept *a, const char *value)
+{
+    size_t bytes = strlen(value);
+
+    if (bytes + 1 >= sizeof(a->list) - a->used)
+        return;
+    if (a->used)
+        a->list[a->used++] = ',';
+    memcpy(a->list + a->used, value, bytes + 1);
+    a->used += bytes;
+}
+
 #define Q_MAX 1000 /* a weight of 1 */
 
 static const char openmetrics[] = "application/openmetrics-text";

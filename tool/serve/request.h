@@ -33,6 +33,14 @@ struct sa_serve_parameter {
 
 #define SA_SERVE_WHY 160 /* bytes of a line about what is wrong */
 
+/* The values of all headers Accept, which are one list. Those that do not fit are left out. */
+struct sa_serve_accept {
+    size_t used;
+    char list[4096];
+};
+
+void sa_serve_accept_add(struct sa_serve_accept *a, const char *value);
+
 /*
  * Understands the path of a URL and its parameters. accept: the header, or NULL. Returns the HTTP
  * status: 200, or what is wrong, and then `why` is a line about it.

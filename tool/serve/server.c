@@ -291,6 +291,15 @@ static bool is_foreign(struct MHD_Connection *connection)
     return site && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0;
 }
 
+static enum MHD_Result add_accept(void *cls, enum MHD_ValueKind kind, const char *name,
+                                  const char *value)
+{
+    (void)kind;
+    if (strcasecmp(name, "Accept") == 0 && value)
+        sa_serve_accept_add(cls, value);
+    return MHD_YES;
+}
+
 /* Checks a request, and has it answered by a job. */
 static enum MHD_Result begin(struct server *s, struct MHD_Connection *connection,
                              const char *target, const char *method, struct visit *visit)
@@ -298,6 +307,7 @@ static enum MHD_Result begin(struct server *s, struct MHD_Connection *connection
     struct client *client = client_of(connection);
     const char *url = sa_serve_request_path(target);
     struct parameters parameters = {.count = 0};
+    struct sa_serve_accept accept = {0, ""};
     char why[SA_SERVE_WHY];
     struct sa_serve_request request;
     struct sa_serve_user user;
@@ -314,8 +324,9 @@ static enum MHD_Result begin(struct server *s, struct MHD_Connection *connection
     if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
         return respond_text(connection, 405, "GET and HEAD only");
     MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, add_parameter, &parameters);
-    status = sa_serve_request_parse(url, parameters.of, parameters.count,
-                                    header(connection, "Accept"), &request, why);
+    MHD_get_connection_values(connection, MHD_HEADER_KIND, add_accept, &accept);
+    status =
+        sa_serve_request_parse(url, parameters.of, parameters.count, accept.list, &request, why);
     if (status != 200)
         return respond_text(connection, status, why);
     visit->job = sa_job_add(&s->jobs, &request, &user, visit);

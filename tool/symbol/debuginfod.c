@@ -41,6 +41,7 @@ typedef int progress(client *, long done, long all);
 struct command {
     double waited; /* seconds */
     bool failed;   /* the servers are not asked again, and stderr says why */
+    bool lacking;  /* a file was wanted of servers that failed */
 };
 
 static struct command *command; /* NULL: there are no servers */
@@ -78,6 +79,11 @@ void sa_debuginfod_allow(double seconds)
 double sa_debuginfod_allowed(void)
 {
     return urls ? allowed : 0;
+}
+
+bool sa_debuginfod_was_lacking(void)
+{
+    return command && command->lacking;
 }
 
 /* --- the child --- */
@@ -185,7 +191,7 @@ static void fail(const char *why)
 {
     if (command->failed)
         return;
-    command->failed = true;
+    command->failed = command->lacking = true;
     fprintf(stderr,
             "sallocctl: some names may come without source lines: the debuginfod servers (%s) %s\n",
             urls, why);
@@ -232,7 +238,10 @@ int sa_debuginfod_open(const unsigned char *id, size_t bytes, bool debug, char *
     int number, fd = -1;
 
     *ret_path = NULL;
-    if (!command || !(allowed > 0) || command->failed || *late)
+    if (!command || !(allowed > 0))
+        return -1;
+    command->lacking |= command->failed || *late;
+    if (command->lacking)
         return -1;
     if (left <= STOP_SECONDS) {
         tell_late();

@@ -23,6 +23,9 @@ void sa_debuginfod_begin_command(void);
 void sa_debuginfod_allow(double seconds);
 double sa_debuginfod_allowed(void);
 
+/* Whether the command lacks a file since the servers do not answer, or have not before. */
+bool sa_debuginfod_was_lacking(void);
+
 /* Opens the debug information of a build id, or the file itself. Returns its descriptor, and its
  * path to be freed; -1: the servers have none, or may not be asked. */
 int sa_debuginfod_open(const unsigned char *id, size_t bytes, bool debug, char **ret_path);

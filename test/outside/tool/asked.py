@@ -7,6 +7,7 @@ usage: asked.py LIBRARY SALLOCCTL WORKER STATIC-WORKER CASE
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import textwrap
@@ -17,6 +18,14 @@ from profile import Worker, run_case
 from serve import Server, tcp_server
 
 OPENMETRICS = 'application/openmetrics-text'
+
+
+def raw(server, *lines):
+    """The answer to a request of these lines."""
+    with socket.socket(socket.AF_UNIX) as s:
+        s.connect(server.path)
+        s.sendall(''.join(line + '\r\n' for line in (lines[0], 'Host: localhost', *lines[1:], '')).encode())
+        return b''.join(iter(lambda: s.recv(65536), b'')).decode()
 
 
 def case_accept(test):
@@ -31,6 +40,12 @@ def case_accept(test):
             ('text/plain;q=0.1 , ' + OPENMETRICS + ' ;q=0.1', True), (OPENMETRICS + '-other', False), ('', False), (';;,,q=', False)):
         response, body = server.get('/metrics', Accept=accept)
         assert (OPENMETRICS in response.headers['Content-Type']) == body.endswith(b'# EOF\n') == wanted, accept
+    # Headers of one name are one list, in whatever order they come.
+    for lines, wanted in ((('text/html', OPENMETRICS), True), ((OPENMETRICS, 'text/plain;q=0.5'), True), (('', '', OPENMETRICS), True),
+                          (('text/plain', OPENMETRICS + ';q=0.5'), False), ((OPENMETRICS + ';q=0', 'text/html'), False),
+                          ((OPENMETRICS + ';q=0.5', 'x/' + 'y' * 5000, 'text/plain;q=0.6'), False)):
+        text = raw(server, 'GET /metrics HTTP/1.1', *('Accept: ' + line for line in lines), 'Connection: close')
+        assert (OPENMETRICS in text) == text.endswith('# EOF\n') == wanted, (lines, text[:300])
     server.end()
 
 

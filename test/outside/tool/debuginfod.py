@@ -176,7 +176,8 @@ def case_serve(test):
         page.join()
     asked = len(server.asked)
     assert asked <= 4, server.asked  # those that ran when it was not known yet
-    served.get('/flame?pid=%d' % worker.pid)
+    page = served.get('/flame?pid=%d' % worker.pid)[1]
+    assert b'"note":"Some names may come without source lines' in page
     served.get('/debug/pprof/heap?pid=%d' % worker.pid)
     served.get('/metrics')
     assert len(server.asked) == asked
