@@ -14,6 +14,7 @@
 #include "alloc/middle/transfer_cache.h"
 #include "alloc/os/filter.h"
 #include "alloc/hot/hot.h"
+#include "alloc/os/own_proc.h"
 #include "alloc/os/pressure.h"
 #include "alloc/os/rseq.h"
 #include "alloc/os/scratch.h"
@@ -38,14 +39,14 @@ const char *sa_snapshot_version(void)
     return sa_snapshot_subject ? sa_snapshot_subject->version : SALLOC_VERSION;
 }
 
-/* Reads the first two numbers of /proc/self/statm: size and RSS, in pages of the kernel. */
+/* Reads the first two numbers of the process's statm: size and RSS, in pages of the kernel. */
 static void snapshot_process(struct sa_snapshot *s)
 {
     char text[128];
     size_t pages[2] = {0, 0};
     const char *p = text;
 
-    if (sa_filtered() || sa_sys_read_file("/proc/self/statm", text, sizeof(text)) <= 0)
+    if (sa_filtered() || sa_own_proc_read("statm", text, sizeof(text)) <= 0)
         return;
     for (int i = 0; i < 2; i++, p++)
         for (; *p >= '0' && *p <= '9'; p++)

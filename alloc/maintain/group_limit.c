@@ -21,11 +21,13 @@
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
+#include "alloc/base/fmt.h"
 #include "alloc/base/layout.h"
 #include "alloc/base/page.h"
 #include "alloc/fork/vfork.h"
 #include "alloc/os/cgroup.h"
 #include "alloc/os/filter.h"
+#include "alloc/os/own_proc.h"
 #include "alloc/os/sys.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/account/limits.h"
@@ -97,10 +99,11 @@ void sa_group_limit_set_root(const char *root)
 static size_t anonymous_bytes(void)
 {
     char path[sizeof(follow.root) + 32], text[128];
-    size_t len = strlen(follow.root), pages[3] = {0}, word = 0;
+    size_t pages[3] = {0}, word = 0;
+    struct sa_fmt f;
 
-    memcpy(path, follow.root, len);
-    memcpy(path + len, "/proc/self/statm", sizeof("/proc/self/statm"));
+    sa_fmt_init(&f, path, sizeof(path));
+    sa_fmt_add(&f, "%s%s/statm", follow.root, sa_own_proc());
     if (sa_sys_read_file(path, text, sizeof(text)) <= 0)
         return SIZE_MAX;
     for (const char *s = text; *s && word < 3; s++) { /* in pages: size, resident, shared */

@@ -10,6 +10,7 @@
 #include "alloc/os/cgroup.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/os/own_proc.h"
 #include "alloc/os/scratch.h"
 #include "alloc/os/sys.h"
 
@@ -42,6 +43,12 @@ static bool lines_open(struct sa_cgroup_lines *l, const char *root, const char *
     l->fd =
         path_join(l->path, sizeof(l->path), root, path) ? sa_sys_open(l->path, O_RDONLY, 0) : -1;
     return l->fd >= 0;
+}
+
+/* The same of a file of the process in /proc. */
+static bool own_open(struct sa_cgroup_lines *l, const char *root, const char *name)
+{
+    return path_join(l->line, sizeof(l->line), sa_own_proc(), name) && lines_open(l, root, l->line);
 }
 
 /* Reads the next line into l->line, with a zero at its end. Skips lines longer than
@@ -98,7 +105,7 @@ static bool own_group(struct sa_cgroup_lines *lines, const char *root, bool v2,
     char *line = lines->line;
     bool found = false;
 
-    if (!lines_open(lines, root, "/proc/self/cgroup"))
+    if (!own_open(lines, root, "/cgroup"))
         return false;
     while (lines_next(lines)) { /* 0::/path or 4:cpu,memory:/path */
         char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
@@ -188,7 +195,7 @@ static bool find_folder(struct sa_cgroup_lines *lines, const char *root, bool v2
     char *group = lines->group, *top = group, *point = group;
     bool found = false, exact = false;
 
-    if (!own_group(lines, root, v2, group) || !lines_open(lines, root, "/proc/self/mountinfo"))
+    if (!own_group(lines, root, v2, group) || !own_open(lines, root, "/mountinfo"))
         return false;
     while (lines_next(lines)) {
         const char *rest;

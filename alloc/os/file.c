@@ -4,6 +4,7 @@
 
 #include "alloc/base/atomic.h"
 #include "alloc/base/fmt.h"
+#include "alloc/os/own_proc.h"
 #include "alloc/os/socket.h"
 #include "alloc/os/sys.h"
 
@@ -52,7 +53,7 @@ static void descriptor_name(int fd, char *buf, size_t cap)
     struct sa_fmt f;
 
     sa_fmt_init(&f, buf, cap);
-    sa_fmt_add(&f, "/proc/self/fd/%d", fd);
+    sa_fmt_add(&f, "%s/fd/%d", sa_own_proc(), fd);
 }
 
 /* Opens a file without a name that can get one later. Returns the descriptor, or a negative errno

@@ -3,6 +3,7 @@
 #include "alloc/base/atomic.h"
 #include "alloc/base/fmt.h"
 #include "alloc/os/file.h"
+#include "alloc/os/own_proc.h"
 #include "alloc/os/scratch.h"
 #include "alloc/os/sys.h"
 
@@ -34,7 +35,7 @@ static void add_executable(struct sa_fmt *f)
 {
     static const char deleted[] = " (deleted)"; /* the kernel adds this once the file is gone */
     char *path = sa_scratch_take();
-    long n = path ? sa_sys_readlink("/proc/self/exe", path, SA_FILE_PATH_MAX) : -1;
+    long n = path ? sa_own_proc_link("exe", path, SA_FILE_PATH_MAX) : -1;
     size_t tail = sizeof(deleted) - 1;
 
     if (n < 0) {

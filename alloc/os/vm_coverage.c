@@ -3,6 +3,7 @@
 #include "alloc/base/attrs.h"
 #include "alloc/base/bits.h"
 #include "alloc/os/filter.h"
+#include "alloc/os/own_proc.h"
 #include "alloc/os/scratch.h"
 #include "alloc/os/sys.h"
 #include "alloc/os/vm.h"
@@ -12,7 +13,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-#define PAGEMAP         "/proc/self/pagemap"
 #define PAGEMAP_PRESENT (1ull << 63)
 #define PAGEMAP_ENTRIES 512 /* entries read at a time: those of a hugepage */
 
@@ -23,7 +23,7 @@ SA_RARE size_t sa_vm_resident(const void *p, size_t bytes)
     size_t end = sa_align_up((uintptr_t)p + bytes, sa_vm.page_bytes) / sa_vm.page_bytes;
     uint64_t few[16], *block = sa_scratch_take(), *entry = block ? block : few;
     size_t most = block ? PAGEMAP_ENTRIES : sizeof(few) / sizeof(*few);
-    int fd = sa_filtered() ? -1 : sa_sys_open(PAGEMAP, O_RDONLY, 0);
+    int fd = sa_filtered() ? -1 : sa_own_proc_open("pagemap");
 
     while (fd >= 0 && at < end) {
         long got =
@@ -97,7 +97,7 @@ SA_RARE bool sa_vm_mappings_coverage(uintptr_t start, uintptr_t end, struct sa_v
 {
     char text[2048], line[64]; /* the beginning of a line is enough */
     struct sa_vm_coverage sum = {0, 0};
-    int fd = sa_sys_open("/proc/self/smaps", O_RDONLY, 0);
+    int fd = sa_own_proc_open("smaps");
     bool inside = false;
     size_t length = 0;
     long n;
@@ -133,7 +133,7 @@ SA_RARE bool sa_vm_coverage(uintptr_t start, uintptr_t end, struct sa_vm_coverag
                         .all_of = SCAN_PRESENT,
                         .wanted = SCAN_PRESENT | SCAN_HUGE};
     struct sa_vm_coverage sum = {0, 0};
-    int fd = sa_filtered() ? -1 : sa_sys_open(PAGEMAP, O_RDONLY, 0), n = 0;
+    int fd = sa_filtered() ? -1 : sa_own_proc_open("pagemap"), n = 0;
 
     if (fd < 0)
         return false;

@@ -18,6 +18,7 @@
 
 #include "alloc/base/fatal.h"
 #include "alloc/base/math.h"
+#include "alloc/os/own_proc.h"
 #include "alloc/os/sys.h"
 #include "sampling/export/summary.h"
 #include "sampling/export/values.h"
@@ -35,7 +36,7 @@ static void put_stack(struct sa_sink *out, const struct sa_stack *stack)
 
 static void put_maps(struct sa_sink *out)
 {
-    int fd = sa_sys_open("/proc/self/maps", O_RDONLY, 0);
+    int fd = sa_own_proc_open("maps");
     char chunk[4096];
     long n = 0;
 

@@ -14,6 +14,7 @@
 #include "alloc/os/clock.h"
 #include "alloc/os/file.h"
 #include "alloc/os/filter.h"
+#include "alloc/os/own_proc.h"
 #include "alloc/os/stack_switch.h"
 #include "alloc/os/stderr_file.h"
 #include "alloc/os/sys.h"
@@ -365,7 +366,7 @@ bool sa_reporting_late(void)
 static void process_line(void)
 {
     char *path = reporting.path, name[32];
-    long length = sa_sys_readlink("/proc/self/exe", path, SA_FILE_PATH_MAX / 4);
+    long length = sa_own_proc_link("exe", path, SA_FILE_PATH_MAX / 4);
 
     if (sa_sys_read_file("/proc/thread-self/comm", name, sizeof(name)) <= 0)
         name[0] = '\0';

@@ -5,6 +5,7 @@
 #include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
 #include "alloc/base/rng.h"
+#include "alloc/os/own_proc.h"
 #include "alloc/os/sys.h"
 #include "alloc/os/vm.h"
 
@@ -159,8 +160,8 @@ void sa_residency_open(struct sa_residency *r, size_t ranges)
     int locked = sa_sys_msync((void *)page, sa_vm.page_bytes, MS_INVALIDATE);
     struct sa_resident known;
 
-    r->fd = sa_sys_open("/proc/self/pagemap", O_RDONLY, 0);
-    r->memory = sa_sys_open("/proc/self/mem", O_RDONLY, 0);
+    r->fd = sa_own_proc_open("pagemap");
+    r->memory = sa_own_proc_open("mem");
     r->knows = 0;
     r->looks = (uint8_t)sa_max(sa_min(SA_RESIDENCY_LOOKS_SUM / (ranges + 1), SA_RESIDENCY_LOOKS),
                                SA_RESIDENCY_LOOKS_MIN);

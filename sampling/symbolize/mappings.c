@@ -12,6 +12,7 @@
 #include "alloc/base/attrs.h"
 #include "alloc/base/fmt.h"
 #include "alloc/os/filter.h"
+#include "alloc/os/own_proc.h"
 #include "alloc/os/sys.h"
 #include "sampling/stack/loaded_object.h"
 
@@ -226,7 +227,7 @@ SA_FORK void sa_mappings_after_fork(void)
  * not exist now. */
 static bool canonical_path(const char *path, char *buf, size_t cap)
 {
-    char link[64];
+    char link[24];
     struct sa_fmt f;
     long n;
     int fd = sa_sys_open(path, O_PATH, 0);
@@ -234,8 +235,8 @@ static bool canonical_path(const char *path, char *buf, size_t cap)
     if (fd < 0)
         return false;
     sa_fmt_init(&f, link, sizeof(link));
-    sa_fmt_add(&f, "/proc/self/fd/%d", fd);
-    n = sa_sys_readlink(link, buf, cap);
+    sa_fmt_add(&f, "fd/%d", fd);
+    n = sa_own_proc_link(link, buf, cap);
     sa_sys_close(fd);
     return n > 0 && buf[0] == '/';
 }
@@ -244,7 +245,7 @@ static bool canonical_path(const char *path, char *buf, size_t cap)
 static bool program_path(char *buf, size_t cap)
 {
     static const char deleted[] = " (deleted)"; /* the kernel appends this */
-    long n = sa_sys_readlink("/proc/self/exe", buf, cap);
+    long n = sa_own_proc_link("exe", buf, cap);
     size_t tail = sizeof(deleted) - 1;
 
     if (n <= 0)

@@ -9,6 +9,7 @@
 #include "alloc/base/fatal.h"
 #include "alloc/base/fmt.h"
 #include "alloc/base/utf8.h"
+#include "alloc/os/own_proc.h"
 #include "alloc/os/sys.h"
 
 #include <elf.h>
@@ -286,11 +287,12 @@ static int open_debug_file(const struct sa_object *object)
 bool sa_symbols_find(const struct sa_mappings *mappings, const struct sa_object *object,
                      struct sa_symbol *symbols, size_t count, struct sa_buffer *names)
 {
-    /* This name opens the program's file even if it was deleted. */
-    const char *path = object->file   ? mappings->names.data + object->file
-                       : object->main ? "/proc/self/exe"
-                                      : sa_mappings_name(mappings, object);
-    int fd = sa_sys_open(path, O_RDONLY | O_NONBLOCK, 0), debug;
+    const char *path =
+        object->file ? mappings->names.data + object->file : sa_mappings_name(mappings, object);
+    /* The program's file is opened even if it was deleted. */
+    int fd = object->main && !object->file ? sa_own_proc_open("exe")
+                                           : sa_sys_open(path, O_RDONLY | O_NONBLOCK, 0);
+    int debug;
     bool found = false, loaded = fd >= 0 && is_loaded_file(fd, mappings, object);
 
     if (loaded)
