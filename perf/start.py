@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What the library adds to the start of a trivial program: /bin/true preloaded with it, and with a library without
-content, in turn. Prints the median of the ratios of neighbouring starts, with its 95 % interval by order statistics.
+content, in turn. Both are files of one folder, so that paths and links are alike. Prints the median of the ratios of
+neighbouring starts, with its 95 % interval by order statistics.
 
 usage: start.py BUILD [PAIRS]
 """
 import math
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -49,7 +51,7 @@ def main(build, pairs=PAIRS):
     with tempfile.TemporaryDirectory(prefix='salloc-start-') as folder:
         empty = os.path.join(folder, 'empty.so')
         subprocess.run(['cc', '-shared', '-o', empty, '-x', 'c', '/dev/null'], check=True)
-        salloc = os.path.abspath(os.path.join(build, 'libsalloc.so'))
+        salloc = shutil.copy(os.path.join(build, 'libsalloc.so'), folder)
         with_it, without = starts(os.path.join(build, 'perf', 'salloc-launch'), [salloc, empty], int(pairs))
     ratios = [a / b for a, b in zip(with_it, without)]
     print(f'{pairs} pairs at load {load:.1f}: {median(with_it) / 1e3:.0f} us with the library, '
