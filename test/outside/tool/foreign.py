@@ -140,6 +140,36 @@ def case_negative(test):
         assert '-0.0%' not in text and 'a place without' not in text, text
 
 
+def case_shapes(test):
+    """What the formats of producers allow and salloc's files have not: each command reads it."""
+    number, message, varint = made_profile.number, made_profile.message, made_profile.varint
+
+    def bare(*strings, fields=b''):
+        return fields + b''.join(message(6, text) for text in strings)
+    one_type = message(1, number(1, 1) + number(2, 2))
+    alloc = made_profile.profile([(['leaf', 'main'], (5,), {'bytes': 64, 'thread id': 7})], 0, ASYNC, period_type=('', ''))
+    four = [('alloc_objects', 'count'), ('alloc_space', 'bytes'), ('inuse_objects', 'count'), ('inuse_space', 'bytes')]
+    for name, data, wanted in (
+            ('four', made_profile.profile([(['leaf', 'main'], (4, 4096, 3, 3072), {})], 524288, four), 'inuse_space: 3.0 KiB'),
+            # drop_frames, keep_frames, two comments, and a field of a later version
+            ('extras', alloc + number(7, 1) + number(8, 1) + message(13, varint(1) + varint(2)) + number(15, 1), 'exactly: 5 bytes'),
+            ('members', b''.join(gzip.compress(alloc[i:i + 7]) for i in range(0, len(alloc), 7)), 'exactly: 5 bytes'),
+            # a label with a unit; a location without mapping and function; one that is folded
+            ('addresses', bare(b'', b'alloc_space', b'bytes', b'allocation', fields=one_type + message(
+                2, message(1, varint(1)) + message(2, varint(9)) + message(3, number(1, 3) + number(3, 4096) + number(4, 2))) +
+                message(4, number(1, 1) + number(3, 4096)) + message(4, number(1, 2) + number(5, 1))), 'exactly: 9 bytes'),
+            ('first', bare(b'alloc_space', b'bytes', fields=message(1, number(2, 1)) + message(2, message(2, varint(5)))), 'alloc_space: 5 B'),
+            ('nameless', message(1, b'') + message(2, number(2, 5)), 'exactly: 5')):
+        path = out_of(test, name)
+        with open(path, 'wb') as f:
+            f.write(data)
+        assert wanted in test.run('report', path).stdout, name
+        for command in (['diff', path, path], ['flame', '-o', out_of(test, 'x.html'), path], ['convert', path, out_of(test, 'x.folded')]):
+            assert test.run(*command).stderr == '', (name, command)
+    cut = bare(b'', b'alloc_space', b'bytes', fields=one_type + message(2, b''))
+    assert 'a sample without a value for each type' in test.run('report', write(test, 'cut', [], HEAP, pack=lambda _: cut), code=7).stderr
+
+
 def samples_of(data):
     """The messages of samples in the bytes of a profile."""
     def varint(at):
