@@ -176,7 +176,7 @@ def main(library, language):
             words = [w.replace('FOLDER', folder).replace('FILE', path).replace('LIBC', LIBC)
                      for w in command]
             environment = dict(os.environ, HOME=folder)
-            for conf in ['', 'sample_interval:4k'] if number == len(commands) - 1 else [None]:
+            for conf in ['', 'sample_interval:4k', 'hardening:on'] if number == len(commands) - 1 else [None]:
                 if conf is not None:
                     environment.update(LD_PRELOAD=library, SALLOC_CONF=conf)
                 done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=100)
