@@ -81,7 +81,7 @@ size_t sa_retention_once_due(const struct sa_retention_once *o,
 
     if (o->refaulted > SA_ONCE_REFAULTS && o->cost_ns > cpu_ns / SA_ONCE_FRACTION)
         return 0;
-    return backed - sa_min(backed, keep);
+    return sa_min(backed - sa_min(backed, keep), sums->whole);
 }
 
 void sa_retention_once_released(struct sa_retention_once *o, size_t pages)

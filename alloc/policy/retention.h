@@ -46,9 +46,11 @@
 #define SA_SLACK_PAGES    (8ul << 20 >> SA_PAGE_SHIFT)
 #define SA_SLACK_FRACTION 32
 
-/* A process of one thread releases at once what exceeds slack by more than this: it may never make
- * another call. It stops doing so after ONCE_REFAULTS such releases of which pages were needed
- * again, if these cost more than 1/ONCE_FRACTION of its CPU time. */
+/* A process of one thread may never make another call. At once it releases whole hugepages as far
+ * as slack is exceeded by more than this. It stops doing so after ONCE_REFAULTS such releases of
+ * which pages were needed again, if these cost more than 1/ONCE_FRACTION of its CPU time. Pages
+ * inside of hugepages wait for their tau: they cost twelve times as much if they are needed again,
+ * and on most traces more than what they hold (perf/retention/score.py). */
 #define SA_ONCE_PAGES    (24ul << 20 >> SA_PAGE_SHIFT)
 #define SA_ONCE_REFAULTS 5
 #define SA_ONCE_FRACTION 100
@@ -111,7 +113,7 @@ struct sa_retention_due sa_retention_due(const struct sa_retention *whole,
                                          const struct sa_retention *inside,
                                          const struct sa_retention_sums *sums);
 
-/* The pages that a process of one thread releases at once. */
+/* The pages of whole hugepages that a process of one thread releases at once. */
 size_t sa_retention_once_due(const struct sa_retention_once *o,
                              const struct sa_retention_sums *sums, uint64_t cpu_ns);
 

@@ -139,10 +139,12 @@ static void test_one_thread_releases_at_once_until_that_costs_much(void **state)
 {
     const struct sa_retention_sums s = {.used = 0, .whole = 100000};
     const size_t due = 100000 - SA_SLACK_PAGES - SA_ONCE_PAGES;
+    const struct sa_retention_sums holes = {.used = 100, .whole = 300, .inside = 100000};
     struct sa_retention_once o = {0};
     uint64_t cpu_ns = SECOND;
 
     (void)state;
+    assert_int_equal(sa_retention_once_due(&o, &holes, cpu_ns), holes.whole);
     for (int i = 0; i < 20; i++) { /* not needed again: for ever */
         assert_int_equal(sa_retention_once_due(&o, &s, cpu_ns), due);
         sa_retention_once_released(&o, due);
