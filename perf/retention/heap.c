@@ -193,7 +193,7 @@ struct sa_span *heap_split(struct sa_span *span, size_t pages)
 
 bool heap_join(struct sa_span *span, struct sa_span *next)
 {
-    return sa_page_heap_join(HEAP, span, next);
+    return sa_span_end(span) == next->start && sa_page_heap_join(HEAP, span, next);
 }
 
 /* Free pages, the span freed last among them. */

@@ -41,6 +41,7 @@ void heap_give(struct sa_span *span, bool zero);
 /* False: there is no room behind the span. */
 bool heap_resize(struct sa_span *span, size_t pages);
 struct sa_span *heap_split(struct sa_span *span, size_t pages);
+/* False: they lie apart here, or cannot be joined. */
 bool heap_join(struct sa_span *span, struct sa_span *next);
 
 /* Time passes: what is free costs. */

@@ -41,7 +41,7 @@ static void sentence_fell(const struct moment *m)
     size_t due = m->threads ? 0 : sa_retention_once_due(&once, &m->sums, m->cpu_ns);
 
     if (due)
-        sa_retention_once_released(&once, release(due));
+        sa_retention_once_released(&once, heap_release_whole(due));
 }
 
 static void sentence_tick(const struct moment *m)

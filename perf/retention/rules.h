@@ -4,7 +4,8 @@
  * free pages inside of hugepages, go back.
  *
  * library     as built, with all that the page heap decides; without a maintenance thread
- * sentence    alloc/policy/retention.h, with an idle watch where the process has threads
+ * sentence    alloc/policy/retention.h, with an idle watch where the process has threads; a process
+ *             of one thread also releases at once
  * fraction    the same with the randomized rule in expectation
  * jemalloc    what fell together goes back over 10 s along a smooth step, at calls of the program
  * mimalloc    what was free for a second goes back, at calls of the program

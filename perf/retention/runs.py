@@ -1,9 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Proves that the judge of rules runs, on short traces of which the costs are known. usage: runs.py salloc-retention"""
+"""Proves that the judge of rules runs, on short traces of which the costs are known; that recorded ones can be read;
+and that the recorder records a program.
+
+usage: runs.py salloc-retention libsalloc-record-spans.so
+"""
 import sys
 
 import picture
+import record
 import score
 import traces
 
@@ -38,6 +43,14 @@ def main():
     assert never['refaults'] <= 4 and never['cost'] > sentence['cost'], s.rules
     assert s.of('sentence') <= 2.2 and s.optimum <= s.foresight <= never['cost'], s.rules
     assert s.rules['at_once']['refaults'] > 32 > never['refaults'], s.rules
+    kept = traces.recorded()
+    assert len(kept) >= 10, kept
+    s = score.score(sys.argv[1], 'sqlite3', kept['sqlite3'])
+    assert len(s.rules) == len(score.SHOWN) and s.rules['library']['seconds'] > 0, s.rules
+    lists = 'for n in range(3): l = [bytes(5000) for i in range(12000)]; l.clear()'
+    made = record.record_program(sys.argv[2], [sys.executable, '-c', lists], {}, None)
+    s = score.score(sys.argv[1], 'lists', lambda: made)
+    assert 56 <= s.rules['library']['peak'] < 120, s.rules  # 57 MiB in blocks of 5 KB
     assert 'circle' in picture.draw({'fills': {rule: s.of(rule) for rule in picture.COLOURS}})
 
 

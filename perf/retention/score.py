@@ -12,6 +12,7 @@ usage: score.py [--only WORD] [--picture FILE] [--csv] salloc-retention
 import argparse
 import concurrent.futures
 import math
+import statistics
 import subprocess
 import sys
 
@@ -61,9 +62,13 @@ def print_scores(scores):
     for s in scores:
         print('| %s | %.0f | %.3f | %s |' % (s.name, s.rules['never']['seconds'], s.allowed(),
                                             ' | '.join('%.2f' % s.of(rule) for rule in SHOWN)))
-    print('| geometric mean | | | %s |' % ' | '.join('%.2f' % mean(s.of(rule) for s in scores) for rule in SHOWN))
-    print('| sum of costs over sum of allowed | | %.3f | %s |' % (sum(s.allowed() for s in scores), ' | '.join(
-        '%.2f' % (sum(s.rules[r]['cost'] for s in scores) / sum(s.allowed() for s in scores)) for r in SHOWN)))
+    rows = {'geometric mean': lambda rule: '%.2f' % mean(s.of(rule) for s in scores),
+            'all costs over all allowed': lambda rule: '%.2f' % (sum(s.rules[rule]['cost'] for s in scores) / allowed),
+            'mean of peaks, MiB': lambda rule: '%.0f' % statistics.mean(s.rules[rule]['peak'] for s in scores),
+            'mean of free, MiB': lambda rule: '%.0f' % statistics.mean(s.rules[rule]['free'] for s in scores)}
+    allowed = sum(s.allowed() for s in scores)
+    for name, value in rows.items():
+        print('| %s | | | %s |' % (name, ' | '.join(value(rule) for rule in SHOWN)))
 
 
 def print_memory(scores):

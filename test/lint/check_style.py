@@ -78,7 +78,7 @@ def check_comments(path, text, findings):
 def main(root):
     findings = lint.Findings()
     # Dot files belong to tools, build* is not part of the repository, and pictures are no text.
-    files = [f for f in lint.source_files(root) if f != 'LICENSE' and not re.match(r'\.|build|.*\.png$', f)]
+    files = [f for f in lint.source_files(root) if f != 'LICENSE' and not re.match(r'\.|build|.*\.(png|xz)$', f)]
     for path in files:
         text = lint.read(root, path)
         lines = text.split('\n')
