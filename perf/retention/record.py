@@ -98,6 +98,7 @@ def programs(build, folder):
         'sqlite3': (['sqlite3', os.path.join(folder, 'db')], {}, SQL),
         'node buffers': (['node', '--expose-gc', '-e', NODE], {}, None),
         'lru strings': ([os.path.join(build, 'perf/fragmentation/salloc-lru-strings'), '32', '6'], {}, None),
+        'breathing sets': ([os.path.join(build, 'perf/salloc-breathe'), '1', '2', '32', '1000', '10000'], {}, None),
         'changing sizes': ([os.path.join(build, 'perf/fragmentation/salloc-changing-sizes'), '40', '12'],
                            {'OVER_LIVE': '1'}, None),
     }
