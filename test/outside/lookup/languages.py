@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 
+JAR = '/usr/share/java/jna.jar'
 LIBC = '/lib/%s-linux-gnu/libc.so.6' % platform.machine()
 SIZES = [1, 100, 5000, 300000, 3000000]
 
@@ -141,6 +142,53 @@ RACKET = '''
 (displayln "ok")
 '''
 
+# JNA, the interface of Java without a newer one.
+JNA = '''
+import com.sun.jna.*;
+public class T {
+    public interface C extends Library {
+        Pointer strdup(String s);
+        Pointer malloc(NativeLong n);
+        void free(Pointer p);
+    }
+    public static void main(String[] v) {
+        C[] in = {Native.load("libc.so.6", C.class), Native.load(null, C.class)};
+        long[] sizes = {SIZES};
+        for (int i = 0; i < 20; i++) for (C a : in) for (C b : in) {
+            for (long n : sizes) b.free(a.malloc(new NativeLong(n)));
+            b.free(a.strdup("text"));
+        }
+        System.out.println("ok");
+    }
+}
+'''
+
+SBCL = '''
+(load-shared-object "libc.so.6")
+(dotimes (i 50)
+  (dolist (n '(SIZES))
+    (alien-funcall (extern-alien "free" (function void system-area-pointer))
+                   (alien-funcall (extern-alien "malloc" (function system-area-pointer unsigned-long)) n)))
+  (alien-funcall (extern-alien "free" (function void system-area-pointer))
+                 (alien-funcall (extern-alien "strdup" (function system-area-pointer c-string)) "text"))
+  (free-alien (make-alien char (+ i 1))))
+(format t "ok~%")
+'''
+
+PERL = '''
+use FFI::Platypus;
+my @in = map {
+    my $ffi = FFI::Platypus->new(api => 1, lib => $_);
+    [$ffi->function(malloc => ["size_t"] => "opaque"), $ffi->function(free => ["opaque"] => "void"),
+     $ffi->function(strdup => ["string"] => "opaque")]
+} ("libc.so.6", undef);
+for (1 .. 50) { for my $a (@in) { for my $b (@in) {
+    $b->[1]->call($a->[0]->call($_)) for (SIZES);
+    $b->[1]->call($a->[2]->call("text"));
+} } }
+print "ok\\n";
+'''
+
 # Language: (program, file, separator of SIZES, commands with FILE, LIBRARY and FOLDER; the last one runs on salloc).
 LANGUAGES = {
     'python': (PYTHON, 't.py', ', ', [['python3', 'FILE']]),
@@ -153,6 +201,9 @@ LANGUAGES = {
               ['java', '--add-modules', 'jdk.incubator.foreign', '--enable-native-access=ALL-UNNAMED', '-cp', 'FOLDER', 'T',
                'LIBC']]),
     'mono': (MONO, 't.cs', ', ', [['mcs', '-out:FOLDER/t.exe', 'FILE'], ['mono', 'FOLDER/t.exe']]),
+    'jna': (JNA, 'T.java', ', ', [['javac', '-cp', JAR, '-d', 'FOLDER', 'FILE'], ['java', '-cp', JAR + ':FOLDER', 'T']]),
+    'sbcl': (SBCL, 't.lisp', ' ', [['sbcl', '--script', 'FILE']]),
+    'perl': (PERL, 't.pl', ', ', [['perl', '-MFFI::Platypus', '-e', '1'], ['perl', 'FILE']]),
     'racket': (RACKET, 't.rkt', ' ', [['racket', 'FILE']]),
 }
 
