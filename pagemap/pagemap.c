@@ -81,10 +81,13 @@ void sa_pagemap_open_variables(void)
 {
     static SA_START_DATA bool opened;
     char *end = is_mapped_closed() ? (char *)sa_hot.home_class : sa_closed_end;
+    size_t bytes = end > sa_closed_start ? (size_t)(end - sa_closed_start) : 0;
 
-    if (!opened && end > sa_closed_start &&
-        !sa_vm_protect(sa_closed_start, (size_t)(end - sa_closed_start), true))
-        sa_fatal("cannot write to its own variables", sa_closed_start, "mprotect was refused");
+    /* Nothing was written there, so a fresh mapping in their place is as good. Where both are
+     * refused, the loader could not have mapped writable variables either. */
+    if (!opened && bytes && !sa_vm_protect(sa_closed_start, bytes, true) &&
+        !sa_vm_open(sa_closed_start, bytes, "salloc:variables"))
+        sa_fatal("no memory for the library's variables", sa_closed_start, "%zu bytes", bytes);
     opened = true;
 }
 
