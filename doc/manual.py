@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Makes the manual pages of the library: of each function in section 3, of all functions and types in salloc.3, and of
-the options in salloc.7. Their one source is the comments of the public headers, and alloc/api/options.def.
+the options in salloc.7. Their one source is the comments of the public headers, and alloc/api/options/options.def.
 
 usage: manual.py ROOT --list            prints the names of the pages
        manual.py ROOT VERSION FOLDER    writes them
@@ -70,7 +70,7 @@ def bare_types(root):
 
 def options(root):
     """(key, kind, default, help) of each option."""
-    text = re.sub(r'/\*.*?\*/', '', read(root, 'alloc/api/options.def'), flags=re.S)
+    text = re.sub(r'/\*.*?\*/', '', read(root, 'alloc/api/options/options.def'), flags=re.S)
     for key, kind, value, rest in re.findall(r'^SA_OPTION\((\w+), *(\w+), *(.*?), *[^,]*, *[^,]*,\s*((?:"(?:[^"\\]|\\.)*"\s*)+)\)',
                                              text, re.M | re.S):
         yield key, kind, value, ''.join(re.findall(r'"((?:[^"\\]|\\.)*)"', rest))

@@ -74,7 +74,7 @@ uint64_t sa_vfork_begin(void)
     return mark;
 }
 
-__attribute__((used)) /* called by assembly: alloc/api/vfork_entry.c */
+__attribute__((used)) /* called by assembly: alloc/api/interposers/vfork_entry.c */
 void sa_vfork_child(void)
 {
     uint32_t held = sa_thread.area.vfork, nothing = 0;

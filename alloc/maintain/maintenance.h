@@ -3,7 +3,7 @@
  * Housekeeping by elapsed time: releases free memory to the system, empties idle caches, moves
  * capacity between caches, makes hugepages. Slow paths run it, and no thread of its own is needed.
  * A program that may stop calling malloc and free can have one in addition
- * (alloc/api/background.c).
+ * (alloc/api/control/background.c).
  *
  * Any thread may call these functions. MAINTAIN allows one pass at a time.
  */

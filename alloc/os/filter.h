@@ -5,9 +5,10 @@
  * call. Once a filter is known, the library makes only the calls of the list in
  * doc/compatibility.md, unless the program asks for more.
  *
- * Three things reveal a filter: prctl, which the library exports (alloc/api/prctl.c); the option
- * `filtered`; and a call beyond the list that fails with EPERM or ENOSYS. A filter from before the
- * program was executed is not noticed. It allows at least the calls that libc needs at its start.
+ * Three things reveal a filter: prctl, which the library exports (alloc/api/interposers/prctl.c);
+ * the option `filtered`; and a call beyond the list that fails with EPERM or ENOSYS. A filter from
+ * before the program was executed is not noticed. It allows at least the calls that libc needs at
+ * its start.
  */
 #ifndef SA_OS_FILTER_H
 #define SA_OS_FILTER_H

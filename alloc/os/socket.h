@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Unix sockets, for the control socket (alloc/api/control.h) and for outputs (file.h). The control
- * socket's name is in the abstract namespace: no file is left behind, and the kernel forgets a name
- * with its last descriptor. Functions return a descriptor, or 0, or a negative errno. No state.
+ * Unix sockets, for the control socket (alloc/api/control/control.h) and for outputs (file.h). The
+ * control socket's name is in the abstract namespace: no file is left behind, and the kernel
+ * forgets a name with its last descriptor. Functions return a descriptor, or 0, or a negative
+ * errno. No state.
  */
 #ifndef SA_OS_SOCKET_H
 #define SA_OS_SOCKET_H

@@ -64,7 +64,7 @@ enum { SA_THREAD_UNKNOWN, SA_THREAD_FIRST, SA_THREAD_OTHER };
 /* The family of the function that was called. */
 #define SA_CALLER_FAMILY(family) ((unsigned)(family) << 4)
 
-/* The word at caller - 16 is the value of rbp at the call, see alloc/api/entry.h. */
+/* The word at caller - 16 is the value of rbp at the call, see alloc/api/entry/entry.h. */
 #define SA_CALLER_RBP_SAVED 0x40u
 
 SA_STATIC_ASSERT(sizeof(struct sa_thread) == 64, "static TLS is scarce: see the comment above");

@@ -7,7 +7,7 @@
 #ifndef SA_SAMPLING_EXPORT_WRITE_H
 #define SA_SAMPLING_EXPORT_WRITE_H
 
-#include "alloc/os/destination.h"
+#include "alloc/output/destination.h"
 #include "sampling/export/sink.h"
 #include "sampling/profile/profile.h"
 

@@ -3,8 +3,8 @@
 #include "sampling/export/write.h"
 
 #include "alloc/base/bits.h"
-#include "alloc/os/destination.h"
-#include "alloc/os/file.h"
+#include "alloc/output/destination.h"
+#include "alloc/output/file.h"
 #include "alloc/os/vm.h"
 
 #include <errno.h>

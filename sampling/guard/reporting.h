@@ -2,7 +2,8 @@
 /*
  * The making of reports of misuse. There is one report at a time, on a stack of its own. Its lines
  * go to stderr, to the file of `report:PATH`, and to memory where a core dump shows them. A report
- * that the program survives goes to stderr only if that still is stderr (alloc/os/stderr_file.h).
+ * that the program survives goes to stderr only if that still is stderr
+ * (alloc/output/stderr_file.h).
  *
  * Nothing here allocates, waits for a lock, or asks the loader under a lock. Memory that a report
  * reads may be damaged: a fault ends that part of the report, and the report continues with the
@@ -27,8 +28,8 @@ enum sa_reporting_end {
     SA_REPORTING_SURVIVES /* as without the report */
 };
 
-/* The pattern (alloc/os/file.h) of the file that reports are appended to; NULL or empty: none. Set
- * before the first allocation. */
+/* The pattern (alloc/output/file.h) of the file that reports are appended to; NULL or empty: none.
+ * Set before the first allocation. */
 extern const char *sa_reporting_path SA_HIDDEN;
 
 /*

@@ -106,7 +106,8 @@ struct sa_profile {
     uint64_t stacks_dropped;     /* samples whose stack had no room, since the program began */
     uint64_t stacks_evicted;     /* samples whose stack was evicted after their block was freed */
     uint64_t samples_dropped;    /* samples that had no memory, or no bucket */
-    struct sa_profile *next; /* in the list of those to be freed later (alloc/api/profile_api.c) */
+    struct sa_profile
+        *next; /* in the list of those to be freed later (alloc/api/entry/profile_api.c) */
 };
 
 /* Returns the samples of a bucket as sa_sums_add takes them. */

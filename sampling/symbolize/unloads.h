@@ -2,8 +2,8 @@
 /*
  * Notices objects that were unloaded, and tells the stack table (sampling/stack/unloaded.h), by
  * comparing what the loader has with what it had at the last look. dlclose looks before and after
- * (alloc/api/dlclose.c). What libc unloads by itself, such as modules of iconv, is noticed at the
- * next look if it was there at an earlier one.
+ * (alloc/api/interposers/dlclose.c). What libc unloads by itself, such as modules of iconv, is
+ * noticed at the next look if it was there at an earlier one.
  */
 #ifndef SA_SAMPLING_SYMBOLIZE_UNLOADS_H
 #define SA_SAMPLING_SYMBOLIZE_UNLOADS_H

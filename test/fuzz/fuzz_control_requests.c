@@ -4,7 +4,7 @@
  * bytes. The functions of the library that they end in are the target's: it sees what they get, and
  * says whether a trace runs. Each line has one answer, which is one line that fits.
  */
-#include "alloc/api/control_requests.h"
+#include "alloc/api/control/control_requests.h"
 
 #include "alloc/os/vdso.h"
 #include "include/salloc/salloc.h"

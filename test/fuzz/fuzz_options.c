@@ -5,7 +5,7 @@
  * string, if no later item has its key: the options are those of the items that are understood,
  * taken one by one.
  */
-#include "alloc/api/options.h"
+#include "alloc/api/options/options.h"
 
 #include "test/fuzz/fuzz.h"
 

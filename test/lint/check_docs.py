@@ -16,10 +16,10 @@ import lint
 
 
 def check_options(root, findings):
-    options = re.findall(r'^SA_OPTION\((\w+), *(\w+),', lint.read(root, 'alloc/api/options.def'), re.M)
+    options = re.findall(r'^SA_OPTION\((\w+), *(\w+),', lint.read(root, 'alloc/api/options/options.def'), re.M)
     text = lint.read(root, 'doc/tuning.md')
     if not options:
-        findings.add('alloc/api/options.def', None, 'no options found')
+        findings.add('alloc/api/options/options.def', None, 'no options found')
     for key, _ in options:
         if not re.search(r'^\| *`%s` *\|' % key, text, re.M):
             findings.add('doc/tuning.md', None, 'no row for the option %s' % key)

@@ -115,7 +115,7 @@ def main(root, library, *compiler):
     findings = lint.Findings()
     with open(library, 'rb') as f:
         data = f.read()
-    OPTIONS.append(lint.read(root, 'alloc/api/options.def'))
+    OPTIONS.append(lint.read(root, 'alloc/api/options/options.def'))
     found = note(data)
     if not found:
         sys.exit('%s: no note' % library)

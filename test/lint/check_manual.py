@@ -34,7 +34,7 @@ def main(root):
         for name in sorted(types):
             if not re.search(r'\b%s \{' % name, library):
                 findings.add('doc/manual.py', None, 'salloc.3 does not show %s' % name)
-        keys = re.findall(r'^SA_OPTION\((\w+),', lint.read(root, 'alloc/api/options.def'), re.M)
+        keys = re.findall(r'^SA_OPTION\((\w+),', lint.read(root, 'alloc/api/options/options.def'), re.M)
         if re.findall(r'^\.B (\w+)$', options, re.M) != keys:
             findings.add('doc/manual.py', None, 'salloc.7 does not have the options in their order')
         groff = lint.find_tool('groff')

@@ -2,7 +2,7 @@
 /*
  * Starts the allocator inside a test program, which links the core without its entry points: malloc
  * stays libc's, for cmocka and for the models that tests compare with. The order is that of
- * alloc/api/init.c. Every test program is a process of its own and starts it at most once.
+ * alloc/api/process/init.c. Every test program is a process of its own and starts it at most once.
  */
 #ifndef SA_TEST_START_H
 #define SA_TEST_START_H

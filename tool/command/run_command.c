@@ -2,7 +2,7 @@
 /* sallocctl run: a program on salloc. */
 #include "tool/command/command.h"
 
-#include "alloc/os/destination.h"
+#include "alloc/output/destination.h"
 #include "tool/base/budget.h"
 #include "tool/base/error.h"
 #include "tool/run/program_kind.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writing profiles; see output.h. Where a file goes the library says (alloc/os/file.h), and what is
- * in it the library's writers (sampling/export/write.h); zlib makes .pb.gz small. */
+/* Writing profiles; see output.h. Where a file goes the library says (alloc/output/file.h), and
+ * what is in it the library's writers (sampling/export/write.h); zlib makes .pb.gz small. */
 #include "tool/reading/output.h"
 
 #include "alloc/base/error_words.h"
-#include "alloc/os/destination.h"
+#include "alloc/output/destination.h"
 #include "sampling/export/write.h"
 #include "tool/base/text.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Outputs of commands: to a path, or to a descriptor, by the rules of the library
- * (alloc/os/file.h). NULL, "-" and "stdout" are stdout.
+ * (alloc/output/file.h). NULL, "-" and "stdout" are stdout.
  */
 #ifndef SA_TOOL_READING_OUTPUT_H
 #define SA_TOOL_READING_OUTPUT_H

@@ -4,9 +4,9 @@
  * last found of them. */
 #include "tool/stats/state.h"
 
-#include "alloc/api/background.h"
-#include "alloc/api/options_text.h"
-#include "alloc/api/output.h"
+#include "alloc/api/control/background.h"
+#include "alloc/api/options/options_text.h"
+#include "alloc/api/control/output.h"
 #include "alloc/os/rseq.h"
 
 #include <string.h>

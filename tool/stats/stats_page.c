@@ -4,7 +4,7 @@
 #include "tool/stats/stats_page.h"
 
 #include "alloc/base/thread_safety.h"
-#include "alloc/api/options_text.h"
+#include "alloc/api/options/options_text.h"
 #include "alloc/page_heap/huge/huge_heap_internal.h"
 #include "stats/openmetrics.h"
 #include "stats/stats_snapshot.h"
@@ -91,7 +91,7 @@ struct task {
     const char *file;
 };
 
-/* As note_waste of the library (alloc/api/profile_api.c). */
+/* As note_waste of the library (alloc/api/entry/profile_api.c). */
 static double waste_of(const struct sa_report_input *input)
 {
     const struct sa_mixed_stats *mixed = &input->s.mixed;

@@ -20,7 +20,7 @@ import unittest
 
 LIBRARY = os.path.abspath(sys.argv[1])
 PROGRAM = os.path.abspath(sys.argv[2])
-OPTIONS = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../../alloc/api/options.def')
+OPTIONS = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../../alloc/api/options/options.def')
 with open(LIBRARY, 'rb') as library:
     COUNTED = b'__gcov_dump' in library.read()  # a build for coverage, whose counting crashes without memory
 MORE = dict(word.split('=', 1) for word in sys.argv[3:])

@@ -5,7 +5,7 @@
  * profile can be written in every format. The same for leaks and their report.
  * usage: hostile PID|CORE ROUNDS
  */
-#include "alloc/api/options.h"
+#include "alloc/api/options/options.h"
 #include "alloc/base/size_class.h"
 #include "alloc/os/percpu.h"
 #include "alloc/os/vdso.h"

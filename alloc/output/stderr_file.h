@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whether descriptor 2 is stderr. A program may close it and open a data file or a connection,
+ * which gets the number 2. A line that the program survives must not go there, so it is written
+ * only if descriptor 2 is the file that it was when the library was loaded (device and inode), and
+ * that is what people or logs read: a terminal, a pipe, a regular file, or the socket that the
+ * variable JOURNAL_STREAM names. A socket that is descriptor 0, too, is a connection (inetd).
+ *
+ * Start-up writes the variables, before there is a second thread. Later only `answer` changes.
+ */
+#ifndef SA_OUTPUT_STDERR_FILE_H
+#define SA_OUTPUT_STDERR_FILE_H
+
+#include <stdbool.h>
+
+/* Notes what descriptor 2 is, at the first call. Returns whether that is a socket. */
+bool sa_stderr_file_note(void);
+
+/* Takes the value of JOURNAL_STREAM at the start; NULL: it is not set. */
+void sa_stderr_file_note_journal(const char *value);
+
+/* Whether a line may be written to descriptor 2; true before it was noted. Behind a filter of
+ * system calls: the answer of the time before. */
+bool sa_stderr_file_may(void);
+
+#endif
