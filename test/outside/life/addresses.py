@@ -22,14 +22,15 @@ def main(library, program):
     still = ('setarch', '-R')
     if subprocess.run([*still, 'true'], check=False, stderr=subprocess.DEVNULL).returncode:
         sys.exit(77)
-    for more in ',sample_interval:0', ',sample_interval:0,per_cpu:off', ',sample_interval:0,hardening:on':
-        assert len(addresses(library, program, still, more)) == 1, more
-        assert len(addresses(library, program, (), 'address_seed:7' + more)) == 1, more
-        assert addresses(library, program, still, 'address_seed:7' + more) != addresses(
-            library, program, still, 'address_seed:8' + more), more
-        assert len(addresses(library, program, (), more)) > 1, more
-    # Samples, guarded and watched blocks lie elsewhere. Each CPU has its own; a run may move from one to another.
+    # Each CPU has a cache of its own, and a run may move from one to another.
     pinned = (*still, 'taskset', '-c', str(min(os.sched_getaffinity(0))))
+    for more in ',sample_interval:0', ',sample_interval:0,per_cpu:off', ',sample_interval:0,hardening:on':
+        assert len(addresses(library, program, pinned, more)) == 1, more
+        assert len(addresses(library, program, pinned[2:], 'address_seed:7' + more)) == 1, more
+        assert addresses(library, program, pinned, 'address_seed:7' + more) != addresses(
+            library, program, pinned, 'address_seed:8' + more), more
+        assert len(addresses(library, program, (), more)) > 1, more
+    # Samples, guarded and watched blocks lie elsewhere.
     for more in '', ',sample_interval:64k', ',sample_interval:64k,guarded_sample:2', ',hardening:on':
         for prefix, conf in (pinned, more), (pinned[2:], 'address_seed:7' + more), (still, 'per_cpu:off' + more):
             assert len(addresses(library, program, prefix, conf, PAUSE_MS)) == 1, (prefix, conf)

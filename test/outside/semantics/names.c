@@ -119,8 +119,8 @@ static void libc_exports(const char *name, const ElfW(Sym) * symbol)
 static bool is_other(const char *name)
 {
     static const char *const names[] = {
-        "dlopen", "dlclose", "dlmopen", "dlsym",  "dlvsym", "prctl",    "vfork",        "__vfork",
-        "clone",  "madvise", "mlock",   "mlock2", "mbind",  "mprotect", "pkey_mprotect"};
+        "dlopen", "dlclose", "dlmopen", "dlsym",  "dlvsym", "prctl",    "vfork",         "__vfork",
+        "clone",  "madvise", "mlock",   "mlock2", "mbind",  "mprotect", "pkey_mprotect", "syscall"};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
         if (strcmp(name, names[i]) == 0)

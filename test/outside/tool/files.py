@@ -257,8 +257,8 @@ def case_flame(test):
     assert test.run('flame', code=2).stderr and 'No such file' in test.run('flame', '/nonexistent', code=3).stderr
     os.remove(page)
     with open(out_of(test, 'heap.pb'), 'wb') as f:
-        f.write(b'damaged')
-    assert 'damaged' in test.run('flame', f.name, code=7).stderr and not os.path.exists(page)
+        f.write(b'\0damaged')
+    assert 'damaged' in test.run('flame', f.name, code=7).stderr.replace(f.name, '') and not os.path.exists(page)
     assert 'No such file' in test.run('flame', '-o', '/nonexistent/x.html', path, code=1).stderr
 
 

@@ -404,7 +404,8 @@ def case_refused(test):
     out = os.path.join(test.folder, 'none.pb')
     assert 'no such process' in test.run('profile', '-o', out, '4194304', code=3).stderr
     assert 'no salloc' in test.run('profile', '-o', out, str(os.getpid()), code=5).stderr.replace("no library in it has salloc's note", 'no salloc')
-    assert 'no core' in test.run('profile', '-o', out, __file__, code=3).stderr
+    assert 'it is a text, no profile.proto or core' in test.run('profile', '-o', out, __file__, code=7).stderr
+    assert 'no core' in test.run('profile', '-o', out, test.tool, code=3).stderr
     assert 'No such file' in test.run('profile', '-o', out, '/nonexistent', code=3).stderr
     assert 'usage' in test.run('profile', code=2).stderr
     assert 'ending' in test.run('profile', '-o', 'x.heap', '1', code=2).stderr
