@@ -250,7 +250,7 @@ def serve(test):
 def alone(test):
     """In a group of its own that leaves too little, leaks says so and stops nothing."""
     pid = test.start('table', 300, 64)
-    stopped = resource_of(pid)
+    stopped = wakes(pid)
     for megabytes, fine in ((8, False), (16, False), (120, True)):
         group = Group('salloc.test.%d' % os.getpid())
         try:
@@ -264,13 +264,14 @@ def alone(test):
         else:
             assert code == 1 and ('is not stopped, as there is no memory' in err or 'no memory' in err), err
             assert 'a quarter of what the memory cgroup (limit' in err, err
-            assert resource_of(pid) == stopped, 'it was stopped'
+            assert wakes(pid) == stopped, 'it was stopped'
 
 
-def resource_of(pid):
-    """How often a process has been woken: stopping it does so."""
-    return re.search(r'nonvoluntary_ctxt_switches:\s+(\d+)|', read('/proc/%d/status' % pid)).group(0), \
-        re.search(r'\nvoluntary_ctxt_switches:\s+(\d+)', read('/proc/%d/status' % pid)).group(1)
+def wakes(pid):
+    """How often a process that sleeps has been woken: stopping it does so. What it says of itself comes before it sleeps."""
+    while state(pid) != 'S':
+        time.sleep(0.01)
+    return re.search(r'\nvoluntary_ctxt_switches:\s+(\d+)', read('/proc/%d/status' % pid)).group(1)
 
 
 def main():
