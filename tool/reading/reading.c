@@ -11,6 +11,7 @@
 #include "tool/samples/peak.h"
 #include "tool/samples/rates.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
@@ -305,6 +306,7 @@ static void read_stacks(struct sa_reading *r, struct sa_outside_profile *p, stru
 
     if (e->code)
         return;
+    errno = 0;
     fine = sa_field_read(&r->target, table, at, &buckets) &&
            sa_field_read(&r->target, table, count, &used) && used <= BUCKETS_MAX &&
            sa_field_read(&r->target, table + stats.offset, lost, &dropped);
@@ -317,7 +319,9 @@ static void read_stacks(struct sa_reading *r, struct sa_outside_profile *p, stru
     free(heads);
     fine = fine && add_unknown(r, p, &cap, table, e);
     p->profile.stacks_dropped = fine ? dropped : 0;
-    if (!fine)
+    if (!fine && errno == ENOMEM)
+        sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the table of call stacks");
+    else if (!fine)
         sa_error_set(e, SA_EXIT_DAMAGED, "the table of call stacks cannot be read");
 }
 
