@@ -280,7 +280,7 @@ void sa_front_free_aligned(void *p, size_t align)
     free_known(&b, p);
 }
 
-void sa_front_free_sized(void *p, size_t size, size_t align)
+SA_RARE void sa_front_free_sized(void *p, size_t size, size_t align)
 {
     size_t emergency_size;
     struct sa_block b;

@@ -96,8 +96,8 @@ void sa_entry_delete(void *p, size_t align, sa_entry_kind kind)
     entry_free_slow(p, align, kind);
 }
 
-static SA_NOINLINE void entry_free_sized_slow(void *p, size_t size, size_t align,
-                                              sa_entry_kind kind)
+SA_RARE static SA_NOINLINE void entry_free_sized_slow(void *p, size_t size, size_t align,
+                                                      sa_entry_kind kind)
 {
     struct sa_caller before = sa_entry_begin(SA_CALLER, kind | SA_CALLER_RBP(SA_CALLER));
     int saved = errno;
