@@ -5,6 +5,7 @@ and that the recorder records a program.
 
 usage: runs.py salloc-retention libsalloc-record-spans.so
 """
+import os
 import sys
 
 import picture
@@ -48,7 +49,7 @@ def main():
     s = score.score(sys.argv[1], 'sqlite3', kept['sqlite3'])
     assert len(s.rules) == len(score.SHOWN) and s.rules['library']['seconds'] > 0, s.rules
     lists = 'for n in range(3): l = [bytes(5000) for i in range(12000)]; l.clear()'
-    made = record.record_program(sys.argv[2], [sys.executable, '-c', lists], {}, None)
+    made = record.record_program(os.path.abspath(sys.argv[2]), [sys.executable, '-c', lists], {}, None)
     s = score.score(sys.argv[1], 'lists', lambda: made)
     assert 56 <= s.rules['library']['peak'] < 120, s.rules  # 57 MiB in blocks of 5 KB
     assert 'circle' in picture.draw({'fills': {rule: s.of(rule) for rule in picture.COLOURS}})
