@@ -30,8 +30,8 @@
  * For code that every process runs at start and variables that it writes then, even if it never
  * allocates. The code lies beside the symbol table, and the variables lie beside the relocated
  * ones, on pages that the loader has touched. Small variables that the first allocation writes are
- * there as well, and those that a child of fork reads or writes: the child
- * copies each page that it writes.
+ * there as well, and those that a child of fork reads or writes: the child copies each page that it
+ * writes.
  */
 #define SA_START_CODE __attribute__((noinline, section(".text.startup")))
 #define SA_START_DATA __attribute__((section(".data.start")))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks of the per-CPU caches: the headers of each slab, and the conservation of
- * capacity (cpu_cache_internal.h). From maintenance, after each tick.
+ * Checks of the per-CPU caches: the headers of each slab, and the conservation of capacity
+ * (cpu_cache_internal.h). From maintenance, after each tick.
  */
 #include "alloc/base/fatal.h"
 #include "alloc/base/single_threaded.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What /proc tells about the parent process; see parent.h. No variables. */
+/* What /proc tells about the parent process; see parent_process.h. No variables. */
 #include "alloc/output/parent_process.h"
 
 #include "alloc/base/fmt.h"

@@ -4,7 +4,7 @@
  */
 #include "tool/file/profile_file.h"
 
-#include "tool/base/file_kind.h"
+#include "tool/base/foreign_file.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -23,7 +23,7 @@ static bool check_beginning(gzFile in, const char *path, const char *first, size
 
     memcpy(&header, first, bytes < sizeof(header) ? bytes : sizeof(header));
     if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
-        return !sa_file_kind_tell(path, first, bytes, e);
+        return !sa_foreign_file_tell(path, first, bytes, e);
     if (header.e_type != ET_CORE)
         sa_error_set(e, SA_EXIT_DAMAGED,
                      "%s: it is no profile.proto and no core file, but a program or library", path);

@@ -2,7 +2,7 @@
 /* Headers of core files; see core_headers.h. No state. */
 #include "tool/target/core_headers.h"
 
-#include "tool/base/file_kind.h"
+#include "tool/base/foreign_file.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -54,12 +54,13 @@ static bool check_file(int fd, const char *path, uint64_t *ret_bytes, struct sa_
 static bool read_header(int fd, const char *path, uint64_t bytes, Elf64_Ehdr *ret,
                         struct sa_error *e)
 {
-    unsigned char first[SA_FILE_KIND_BYTES] = {0};
+    unsigned char first[SA_FOREIGN_FILE_BYTES] = {0};
     size_t count = bytes < sizeof(first) ? bytes : sizeof(first);
 
     memset(ret, 0, sizeof(*ret));
     (void)sa_core_read_at(fd, first, count, 0);
-    if (sa_file_kind_tell_gzip(path, first, count, e) || sa_file_kind_tell(path, first, count, e))
+    if (sa_foreign_file_tell_gzip(path, first, count, e) ||
+        sa_foreign_file_tell(path, first, count, e))
         return false;
     if (memcmp(first, ELFMAG, bytes < SELFMAG ? bytes : SELFMAG) != 0)
         sa_error_set(e, SA_EXIT_NONE, "%s: this is no core file of a 64-bit process", path);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Exports the functions that mark pages; see mapped.h. */
+/* Exports the functions that mark pages; see mark_calls.h. */
 #include "alloc/api/interposers/mark_calls.h"
 
 #include "alloc/api/interposers/dlsym.h"
@@ -17,7 +17,7 @@
 #define MADV_WIPEONFORK 18
 #endif
 
-void sa_mapped_note(uintptr_t at, size_t bytes)
+void sa_mark_calls_note(uintptr_t at, size_t bytes)
 {
     uintptr_t end = at + bytes;
     struct sa_span *s;
@@ -40,7 +40,7 @@ static long result(long r)
     return -1;
 }
 
-bool sa_mapped_advice_stays(int advice)
+bool sa_mark_calls_advice_stays(int advice)
 {
     switch (advice) {
     case MADV_RANDOM:
@@ -66,7 +66,7 @@ bool sa_mapped_advice_stays(int advice)
     type sa_direct_##name parameters                                                               \
     {                                                                                              \
         if (mark)                                                                                  \
-            sa_mapped_note((uintptr_t)p, bytes);                                                   \
+            sa_mark_calls_note((uintptr_t)p, bytes);                                               \
         return (type)result(call);                                                                 \
     }                                                                                              \
     MARKING_EXPORT(type, name, parameters, arguments, mark)
@@ -83,13 +83,13 @@ bool sa_mapped_advice_stays(int advice)
         if (!next)                                                                                 \
             return sa_direct_##name arguments;                                                     \
         if (mark)                                                                                  \
-            sa_mapped_note((uintptr_t)p, bytes);                                                   \
+            sa_mark_calls_note((uintptr_t)p, bytes);                                               \
         return ((type(*) parameters)next)arguments;                                                \
     }
 #endif
 
 MARKING(int, madvise, (void *p, size_t bytes, int advice), (p, bytes, advice),
-        sa_mapped_advice_stays(advice), sa_syscall(SYS_madvise, p, bytes, advice))
+        sa_mark_calls_advice_stays(advice), sa_syscall(SYS_madvise, p, bytes, advice))
 
 MARKING(int, mprotect, (void *p, size_t bytes, int access), (p, bytes, access),
         access != (PROT_READ | PROT_WRITE), sa_syscall(SYS_mprotect, p, bytes, access))

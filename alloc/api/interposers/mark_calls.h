@@ -22,9 +22,9 @@
 /* Marks the large blocks in a range: their pages are no longer as they were handed out. Any range
  * may be passed, from anywhere: takes no lock. A number: the compiler minds that what a pointer
  * leads to may never have been written. */
-void sa_mapped_note(uintptr_t at, size_t bytes);
+void sa_mark_calls_note(uintptr_t at, size_t bytes);
 
 /* Whether advice (madvise) stays with the pages, rather than doing something to them once. */
-bool sa_mapped_advice_stays(int advice);
+bool sa_mark_calls_advice_stays(int advice);
 
 #endif

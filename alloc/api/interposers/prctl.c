@@ -57,7 +57,7 @@ void sa_prctl_note(int option, unsigned long a, unsigned long b, unsigned long c
     if ((option == PR_SET_NO_NEW_PRIVS && a) || option == PR_SET_SECCOMP)
         sa_prctl_filter_comes();
     else if (option == PR_SET_VMA)
-        sa_mapped_note(b, c);
+        sa_mark_calls_note(b, c);
 }
 
 static int prctl_call(int option, const struct arguments *with)

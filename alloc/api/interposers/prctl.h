@@ -2,7 +2,7 @@
 /*
  * prctl, exported to notice a filter of system calls before the program installs it. A process
  * without privileges has to set PR_SET_NO_NEW_PRIVS first, whether it then installs the filter by
- * prctl or by seccomp. A name that the program gives to pages is noted, too (mapped.h).
+ * prctl or by seccomp. A name that the program gives to pages is noted, too (mark_calls.h).
  *
  * The call goes on unchanged: to an interposer behind this library, or else as the system call. It
  * does not go through libc's function, because children of vfork and of threaded programs call

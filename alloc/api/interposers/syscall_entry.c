@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * syscall, exported for the calls that a program makes by number: those that mark memory (mapped.h)
- * and those that announce a filter (prctl.h) are noted as calls by name are. Every call goes on
- * unchanged: to an interposer behind this library, or else as the instruction.
+ * syscall, exported for the calls that a program makes by number: those that mark memory
+ * (mark_calls.h) and those that announce a filter (prctl.h) are noted as calls by name are. Every
+ * call goes on unchanged: to an interposer behind this library, or else as the instruction.
  *
  * A call may return twice (vfork), on another stack (clone), with other registers (rt_sigreturn),
  * or never. What is noted is therefore noted before, by a C function that has returned when the
@@ -173,7 +173,7 @@ void sa_syscall_note(long number, unsigned long a, unsigned long b, unsigned lon
             return;
         break;
     case SYS_madvise:
-        if (!sa_mapped_advice_stays((int)c))
+        if (!sa_mark_calls_advice_stays((int)c))
             return;
         break;
     case SYS_pkey_mprotect:
@@ -191,7 +191,7 @@ void sa_syscall_note(long number, unsigned long a, unsigned long b, unsigned lon
     default:
         return;
     }
-    sa_mapped_note(a, b);
+    sa_mark_calls_note(a, b);
 }
 
 void *sa_syscall_enter(long number, unsigned long a, unsigned long b, unsigned long c,

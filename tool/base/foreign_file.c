@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of other kinds; see file_kind.h. No state. No valid profile.proto begins as one of these: a
- * field that they would begin with is of another type there, or text goes on behind it. */
-#include "tool/base/file_kind.h"
+/* Files of other kinds; see foreign_file.h. No state. No valid profile.proto begins as one of
+ * these: a field that they would begin with is of another type there, or text goes on behind it. */
+#include "tool/base/foreign_file.h"
 
 #include <string.h>
 
@@ -127,10 +127,10 @@ static void tell_text(const char *path, const char *text, struct sa_error *e)
         tell_other(path, "a text", "a profile.proto is binary", e);
 }
 
-bool sa_file_kind_tell(const char *path, const void *first, size_t bytes, struct sa_error *e)
+bool sa_foreign_file_tell(const char *path, const void *first, size_t bytes, struct sa_error *e)
 {
-    char text[SA_FILE_KIND_BYTES + 1];
-    size_t n = bytes < SA_FILE_KIND_BYTES ? bytes : SA_FILE_KIND_BYTES;
+    char text[SA_FOREIGN_FILE_BYTES + 1];
+    size_t n = bytes < SA_FOREIGN_FILE_BYTES ? bytes : SA_FOREIGN_FILE_BYTES;
 
     for (size_t i = 0; i < sizeof(packings) / sizeof(*packings); i++)
         if (packed(path, &packings[i], first, bytes, e))
@@ -148,7 +148,8 @@ bool sa_file_kind_tell(const char *path, const void *first, size_t bytes, struct
     return true;
 }
 
-bool sa_file_kind_tell_gzip(const char *path, const void *first, size_t bytes, struct sa_error *e)
+bool sa_foreign_file_tell_gzip(const char *path, const void *first, size_t bytes,
+                               struct sa_error *e)
 {
     return packed(path, &gzip, first, bytes, e);
 }
