@@ -97,6 +97,17 @@ SA_FORK static void fork_child_caches(uint64_t number, bool stopped)
     sa_soft_limit_after_fork();
 }
 
+/* The rest of a child's state. threads: whether it may start threads. */
+SA_FORK static void fork_child_rest(bool threads)
+{
+    sa_mappings_after_fork();
+    sa_unwind_pages_after_fork();
+    sa_reporting_after_fork();
+    sa_output_after_fork(threads);
+    sa_control_after_fork(threads);
+    sa_background_after_fork();
+}
+
 /* Without errno, which lies on pages that the child has not touched: only the creation of threads,
  * in control.c and output.c, changes it, and they keep it. */
 SA_FORK static void fork_child(void) SA_NO_THREAD_SAFETY_ANALYSIS
@@ -105,12 +116,7 @@ SA_FORK static void fork_child(void) SA_NO_THREAD_SAFETY_ANALYSIS
         fork_child_caches(fork_number, !stop_failed);
         sa_fork_gate_reset();
     }
-    sa_mappings_after_fork();
-    sa_unwind_pages_after_fork();
-    sa_reporting_after_fork();
-    sa_output_after_fork(true);
-    sa_control_after_fork(true);
-    sa_background_after_fork();
+    fork_child_rest(true);
 }
 
 /*
@@ -134,12 +140,7 @@ static SA_COLD void fork_unannounced(bool lost)
     } else {
         sa_cpu_cache_kick(); /* the child cannot count what the caches hold, nor sample it */
     }
-    sa_mappings_after_fork();
-    sa_unwind_pages_after_fork();
-    sa_reporting_after_fork();
-    sa_output_after_fork(false);
-    sa_control_after_fork(false);
-    sa_background_after_fork();
+    fork_child_rest(false);
     errno = saved;
 }
 
