@@ -4,11 +4,11 @@
 
 #include "alloc/base/attrs.h"
 #include "alloc/base/fatal.h"
+#include "alloc/base/fmt.h"
 #include "alloc/os/sys.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 
 #define PATH_BYTES 64
 
@@ -27,13 +27,11 @@ SA_RARE const char *sa_own_proc(void)
 
 static void make_path(const char *name, char ret[PATH_BYTES])
 {
-    const char *folder = sa_own_proc();
-    size_t n = strlen(folder), bytes = strlen(name) + 1;
+    struct sa_fmt f;
 
-    SA_DCHECK(n + 1 + bytes <= PATH_BYTES);
-    memcpy(ret, folder, n);
-    ret[n] = '/';
-    memcpy(ret + n + 1, name, bytes);
+    sa_fmt_init(&f, ret, PATH_BYTES);
+    sa_fmt_add(&f, "%s/%s", sa_own_proc(), name);
+    SA_DCHECK(!f.truncated);
 }
 
 int sa_own_proc_open(const char *name)
