@@ -149,10 +149,11 @@ static size_t mix_wasted(void)
  * has compared the ordinary page heap's part of it with SA_MIX_MIN_BYTES only. */
 static bool mix_is_due(bool strained)
 {
-    size_t given = strained ? sa_in_use_bytes() : mix_most();
+    size_t given;
 
     if (SA_UNLIKELY(sa_mixed_use == SA_MIXED_ALWAYS))
         return true;
+    given = strained ? sa_in_use_bytes() : mix_most();
     return mix_is_much(sa_footprint_bytes(), given, strained) &&
            mix_is_much(mix_wasted() + sa_in_use_bytes(), given, strained);
 }
