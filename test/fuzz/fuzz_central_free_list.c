@@ -6,9 +6,8 @@
 #include "alloc/middle/central_free_list.h"
 
 #include "alloc/middle/central_empty.h"
-#include "alloc/middle/central_move.h"
 #include "alloc/page_heap/account/footprint.h"
-#include "test/fuzz/live_blocks.h"
+#include "test/fuzz/central_steps.h"
 #include "test/support/faults.h"
 #include "test/support/start.h"
 
@@ -39,48 +38,6 @@ static void take(struct fuzz_input *in)
     FUZZ_CHECK(got <= n && (got || test_faults.mmap_after != FAULT_NEVER));
     for (size_t i = 0; i < got; i++)
         live_add(c, objs[i], SA_MIXED_ALIGN);
-}
-
-static void take_aligned(struct fuzz_input *in)
-{
-    struct live_class *c = live_pick(in);
-    void *object = live_room(c, 1) ? sa_central_remove_aligned(c->cls) : NULL;
-
-    if (object)
-        live_add(c, object, SA_PAGE_BYTES);
-}
-
-static void give(struct fuzz_input *in)
-{
-    struct live_class *c = live_pick(in);
-    size_t n = 1 + fuzz_below(in, LIVE_BATCH);
-    void *objs[LIVE_BATCH];
-
-    n = live_remove_some(in, c, objs, n);
-    if (n)
-        sa_central_insert(c->cls, objs, n);
-}
-
-/* The object moves to a span that is at least as full, and not its own. */
-static void move(struct fuzz_input *in)
-{
-    struct live_class *c = live_pick(in);
-    const struct sa_span *from, *to;
-    size_t i;
-    void *better, *object;
-
-    if (!c->count || !live_room(c, 1))
-        return;
-    i = fuzz_below(in, c->count);
-    from = sa_pagemap_span((uintptr_t)c->blocks[i].p);
-    better = sa_central_take_better(c->cls, c->blocks[i].p);
-    if (!better)
-        return;
-    to = sa_pagemap_span((uintptr_t)better);
-    FUZZ_CHECK(to != from && to->live >= from->live);
-    live_add(c, better, SA_MIXED_ALIGN);
-    object = live_remove(c, i);
-    sa_central_insert(c->cls, &object, 1);
 }
 
 static void unpin(unsigned i)
@@ -137,13 +94,13 @@ static void step(struct fuzz_input *in)
         take(in);
         break;
     case 5 ... 8:
-        give(in);
+        central_give(in);
         break;
     case 9:
-        take_aligned(in);
+        central_take_aligned(in);
         break;
     case 10:
-        move(in);
+        central_move(in, false);
         break;
     case 11:
         pin(in);
@@ -171,12 +128,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     while (fuzz_left(&in))
         step(&in);
     test_faults_clear();
-    for (unsigned i = 0; i < LIVE_CLASSES; i++)
-        while (live.classes[i].count) {
-            void *object = live_remove(&live.classes[i], live.classes[i].count - 1);
-
-            sa_central_insert(live.classes[i].cls, &object, 1);
-        }
+    central_give_all();
     check();
     while (pin_count)
         unpin(0);

@@ -7,9 +7,8 @@
 #include "alloc/middle/mixed_spans.h"
 
 #include "alloc/middle/central_mix.h"
-#include "alloc/middle/central_move.h"
 #include "alloc/page_heap/account/peak.h"
-#include "test/fuzz/live_blocks.h"
+#include "test/fuzz/central_steps.h"
 #include "test/support/faults.h"
 #include "test/support/start.h"
 
@@ -35,26 +34,6 @@ static void take(struct fuzz_input *in, bool mixed)
         live_add(c, objs[mixed ? n - 1 - i : i], align);
 }
 
-static void take_aligned(struct fuzz_input *in)
-{
-    struct live_class *c = live_pick(in);
-    void *object = live_room(c, 1) ? sa_central_remove_aligned(c->cls) : NULL;
-
-    if (object)
-        live_add(c, object, SA_PAGE_BYTES);
-}
-
-static void give(struct fuzz_input *in)
-{
-    struct live_class *c = live_pick(in);
-    size_t n = 1 + fuzz_below(in, LIVE_BATCH);
-    void *objs[LIVE_BATCH];
-
-    n = live_remove_some(in, c, objs, n);
-    if (n)
-        sa_central_insert(c->cls, objs, n);
-}
-
 /* A block goes back at once if it is on a mixed span and not short. */
 static void give_back(struct fuzz_input *in)
 {
@@ -68,24 +47,6 @@ static void give_back(struct fuzz_input *in)
         sa_in_use_add(sa_size_classes.of[c->cls].size); /* it counted as in use */
     else
         sa_central_insert(c->cls, &block, 1);
-}
-
-static void move(struct fuzz_input *in)
-{
-    struct live_class *c = live_pick(in);
-    void *better, *object;
-    size_t i;
-
-    if (!c->count || !live_room(c, 1))
-        return;
-    i = fuzz_below(in, c->count);
-    better = sa_central_take_better(c->cls, c->blocks[i].p);
-    if (!better)
-        return;
-    FUZZ_CHECK(sa_pagemap_span((uintptr_t)better) != sa_pagemap_span((uintptr_t)c->blocks[i].p));
-    live_add(c, better, 16);
-    object = live_remove(c, i);
-    sa_central_insert(c->cls, &object, 1);
 }
 
 /* An address near a block is one of that block only, or in another that is known, or free. */
@@ -141,16 +102,16 @@ static void step(struct fuzz_input *in)
         take(in, true);
         break;
     case 6 ... 8:
-        give(in);
+        central_give(in);
         break;
     case 9 ... 10:
         give_back(in);
         break;
     case 11:
-        take_aligned(in);
+        central_take_aligned(in);
         break;
     case 12:
-        move(in);
+        central_move(in, true);
         break;
     case 13:
         look(in);
@@ -176,12 +137,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         step(&in);
     test_faults_clear();
     check(true);
-    for (unsigned i = 0; i < LIVE_CLASSES; i++)
-        while (live.classes[i].count) {
-            void *object = live_remove(&live.classes[i], live.classes[i].count - 1);
-
-            sa_central_insert(live.classes[i].cls, &object, 1);
-        }
+    central_give_all();
     check(true);
     sa_central_flush();
     live_end();
