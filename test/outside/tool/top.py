@@ -70,7 +70,7 @@ def case_hanging(test):
 
 def case_process(test):
     """Holders of a process, and what changed; the command ends with the process."""
-    worker = Worker(test, [test.worker, 'storm'], ready=b'ready')
+    worker = Worker(test, [test.worker, 'storm'], ready=b'ready', conf=',mixed_spans:off')
     text = test.run('top', '--batch', '-n', '2', '--every', '0.5', str(worker.pid)).stdout
     first, second = re.split(r'\n(?= *PID )', text)
     assert 'inuse_space: ' in first and 'small_block' in first and 'from the second reading' in first
