@@ -50,9 +50,15 @@ def arm(section):
         gdb.selected_inferior().write_memory(section[0], struct.pack('<Q', section[1]))
 
 
+class Call:
+    """A call that has begun: the section that its end must restart, or None, and whether it has returned."""
+
+    def __init__(self, section):
+        self.section, self.returned = section, False
+
+
 class Calls:
-    """The calls that have begun and not ended. of_thread has, by thread, the section that each call interrupted, or
-    None; the outermost call comes first."""
+    """The calls whose registers gdb may not have restored yet. of_thread has them by thread, the outermost first."""
 
     def __init__(self):
         self.of_thread = {}
@@ -64,8 +70,13 @@ class Calls:
             gdb.selected_inferior().write_memory(library.variable['sa_fork_gate'] + offset, on.to_bytes(size, 'little'))
 
     def begin(self, ptid):
-        """A call of a thread begins."""
-        self.of_thread.setdefault(ptid, []).append(interrupted_section())
+        """A call of a thread begins. gdb makes further calls when one has returned, before it restores the registers:
+        such a call restarts the section of the first."""
+        calls = self.of_thread.setdefault(ptid, [])
+        if gdb.newest_frame().type() != gdb.DUMMY_FRAME:
+            while calls and calls[-1].returned:
+                calls.pop()
+        calls.append(Call(interrupted_section() or (calls[-1].section if calls else None)))
         self.tell(1)
 
     def end(self, ptid):
@@ -73,16 +84,14 @@ class Calls:
         calls = self.of_thread.get(ptid)
         if not calls:
             return
-        arm(calls[-1])
+        arm(calls[-1].section)
         if gdb.newest_frame().type() == gdb.DUMMY_FRAME:
-            calls.pop()
-            self.settle(ptid)
+            calls[-1].returned = True
+            self.settle()
 
-    def settle(self, ptid):
-        """Forgets a thread without calls. Tells the library when no call is left."""
-        if not self.of_thread.get(ptid):
-            self.of_thread.pop(ptid, None)
-        if not self.of_thread:
+    def settle(self):
+        """Tells the library when no call runs."""
+        if all(call.returned for calls in self.of_thread.values() for call in calls):
             self.tell(0)
 
     def stopped(self):
@@ -92,9 +101,10 @@ class Calls:
         ptid = gdb.selected_thread().ptid
         arm(interrupted_section())
         calls = self.of_thread.get(ptid, [])
-        while len(calls) > dummy_frames():
-            calls.pop()
-        self.settle(ptid)
+        del calls[dummy_frames() if calls else 0:]
+        if not calls:
+            self.of_thread.pop(ptid, None)
+        self.settle()
 
 
 def keep_in_place(pc):

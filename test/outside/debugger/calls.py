@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """gdb calls malloc, free and others in a program of several threads that it has stopped at a random instruction of a
 critical section, or of a slow path that holds locks. Each call returns, what it allocates is nobody else's, and so is
-what the program allocates (worker.c). Some calls are made by code that gdb compiles, where it can.
+what the program allocates (worker.c). Some calls are made by code that gdb compiles, where it can. It sees no separate
+debug information: where it has that of the loader, it forgets to unmap such code, which takes further calls.
 
 usage: calls.py LIBRARY PROGRAM COUNT [VARIABLE=VALUE...] [-- VARIABLE=VALUE...]...    (PROGRAM: worker.c)
 COUNT: so many calls in sections, and a quarter as many in slow paths. Behind each -- is a further run, with 1/10 of the
@@ -54,6 +55,7 @@ def run(library, program, count, variables, wanted):
     """The lines of the output of gdb; None: it cannot trace or call."""
     command = ['gdb', '-nx', '-q', '-batch', '-iex', 'set auto-load safe-path /' if
                os.environ.get('SALLOC_TEST_SCRIPT') != '0' else 'set auto-load python-scripts off',
+               '-iex', 'set debug-file-directory /nonexistent',
                '-ex', 'set startup-with-shell off', '-ex', 'set pagination off', '-ex', 'set confirm off',
                '-ex', 'set environment LD_PRELOAD ' + library]
     for variable in variables:
