@@ -19,8 +19,8 @@ import subprocess
 import sys
 
 # Of `outside`: thousands of processes, long ones, other programs, and all once more with a cache per thread.
-LEAVE_OUT = (r'oom_(?!moving|sampled)|estimates_|returns_|stats_stalls|ratchet|hugepages|locked_|daemons_|'
-             r'life_(footprint|fork_threads|fork_signal)|(life_children|debugger_calls)_\w*000$|'
+LEAVE_OUT = (r'oom_(?!moving|sampled)|estimates_|memory_returned_|stats_stalls|footprint_growth|hugepages|locked_|daemons_|'
+             r'process_life_(footprint|fork_threads|fork_signal)|(process_life_children|debugger_calls)_\w*000$|'
              r'tool_.*(coverage|redis|python|node|nginx|sqlite|prometheus|storm|hanging)|.*@')
 FOLDERS = ('alloc', 'include', 'pagemap', 'sampling', 'stats', 'tool')
 SUITES = ['unit', 'fuzz', 'fatal', 'guarded', 'outside']

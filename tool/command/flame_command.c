@@ -6,7 +6,7 @@
 #include "tool/base/io.h"
 #include "tool/command/report_options.h"
 #include "tool/page/flame.h"
-#include "tool/reading/pace.h"
+#include "tool/reading/ticker.h"
 #include "tool/target/target.h"
 
 #include <stdio.h>
@@ -40,7 +40,7 @@ static bool write_time_line(const char *what, const struct options *o, const cha
                             struct sa_error *e)
 {
     struct sa_moments *m = calloc(1, sizeof(*m));
-    struct sa_pace pace = sa_pace_begin(o->every);
+    struct sa_ticker ticker = sa_ticker_begin(o->every);
     pid_t pid = (pid_t)atoi(what);
     char root[SA_PROC_PATH];
 
@@ -48,8 +48,8 @@ static bool write_time_line(const char *what, const struct options *o, const cha
         sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the time line");
         return false;
     }
-    while (sa_moments_add(m, pid, e) && sa_pace_passed(&pace) + o->every <= o->seconds)
-        sa_pace_wait(&pace);
+    while (sa_moments_add(m, pid, e) && sa_ticker_passed(&ticker) + o->every <= o->seconds)
+        sa_ticker_wait(&ticker);
     if (m->count)
         e->code = SA_EXIT_DONE; /* the process has ended */
     sa_io_proc_path(root, pid, "root");

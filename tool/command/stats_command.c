@@ -4,7 +4,7 @@
 
 #include "tool/base/time.h"
 #include "tool/reading/output.h"
-#include "tool/reading/pace.h"
+#include "tool/reading/ticker.h"
 #include "tool/reading/reading.h"
 #include "tool/stats/stats_page.h"
 
@@ -55,19 +55,19 @@ static int run(const void *options, int count, char **operands)
 {
     const struct options *o = options;
     struct sa_error e = {SA_EXIT_DONE, ""};
-    struct sa_pace pace;
+    struct sa_ticker ticker;
 
     (void)count;
     if (o->json + o->openmetrics + o->prometheus > 1)
         return sa_command_misused(&sa_command_stats, "name one format");
     if (o->every > 0 && (!o->file || !sa_target_is_process(operands[0])))
         return sa_command_misused(&sa_command_stats, "--every needs -o, and a process");
-    pace = sa_pace_begin(o->every);
+    ticker = sa_ticker_begin(o->every);
     read_and_write(operands[0], o, &e);
     while (!e.code && o->every > 0) {
         struct sa_error once = {SA_EXIT_DONE, ""};
 
-        sa_pace_wait(&pace);
+        sa_ticker_wait(&ticker);
         read_and_write(operands[0], o, &once);
         if (once.code) { /* of a process that ends meanwhile, the second reading says so */
             sa_time_wait(AGAIN_SECONDS);

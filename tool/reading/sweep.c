@@ -47,13 +47,13 @@ struct run {
     pid_t *list;
     size_t count;
     struct users users;
-    struct sa_known_moment *moments; /* of each process, pid 0: not known; or NULL */
-    struct sa_known_entry **found;   /* what is known of each; or NULL */
-    size_t reused;                   /* entries of processes on salloc */
-    struct sa_known fresh;           /* what is known from now on */
+    struct sa_sweep_moment *moments;     /* of each process, pid 0: not known; or NULL */
+    struct sa_sweep_cache_entry **found; /* what is known of each; or NULL */
+    size_t reused;                       /* entries of processes on salloc */
+    struct sa_sweep_cache fresh;         /* what is known from now on */
 };
 
-static struct sa_known_entry *known(const struct run *run, size_t i)
+static struct sa_sweep_cache_entry *cached(const struct run *run, size_t i)
 {
     return run->found ? run->found[i] : NULL;
 }
@@ -131,7 +131,7 @@ static void child_main(const struct run *run, size_t from, int end)
         struct sa_error e = {SA_EXIT_DONE, ""};
         struct sa_buffer out = {NULL, 0, 0};
 
-        if (known(run, i))
+        if (cached(run, i))
             continue;
         if (is_left_out(&run->users, run->list[i]))
             sa_error_set(&e, SA_EXIT_DAMAGED, LEFT_OUT, run->list[i]);
@@ -177,14 +177,14 @@ static void take(struct run *run, size_t i, uint32_t code, const char *data, siz
                  struct sa_error *e)
 {
     struct sa_sweep *sweep = run->sweep;
-    struct sa_known_entry *entry = known(run, i);
+    struct sa_sweep_cache_entry *entry = cached(run, i);
     bool fine = !sweep->take || sweep->take(run->list[i], code, data, bytes, sweep->arg);
 
     sweep->unread += is_unread(code);
     if (entry)
-        fine = sa_known_move(&run->fresh, entry) && fine;
+        fine = sa_sweep_cache_move(&run->fresh, entry) && fine;
     else if (run->moments && run->moments[i].pid)
-        fine = sa_known_add(&run->fresh, &run->moments[i], code, data, bytes) && fine;
+        fine = sa_sweep_cache_add(&run->fresh, &run->moments[i], code, data, bytes) && fine;
     if (!fine)
         sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the answer");
     if (code == SA_EXIT_DONE) {
@@ -196,8 +196,8 @@ static void take(struct run *run, size_t i, uint32_t code, const char *data, siz
 /* Takes what is known, up to the first process of which nothing is; returns that one. */
 static size_t take_known(struct run *run, size_t from, struct sa_error *e)
 {
-    for (; from < run->count && known(run, from) && !e->code; from++) {
-        const struct sa_known_entry *entry = known(run, from);
+    for (; from < run->count && cached(run, from) && !e->code; from++) {
+        const struct sa_sweep_cache_entry *entry = cached(run, from);
 
         take(run, from, entry->code, entry->data, entry->bytes, e);
     }
@@ -266,7 +266,7 @@ static void note_failure(struct run *run, size_t i, struct sa_error *e)
 /* Finds what is known of each process. */
 static void find_known(struct run *run, struct sa_error *e)
 {
-    const struct sa_known *before = run->sweep->known;
+    const struct sa_sweep_cache *before = run->sweep->cache;
 
     if (!before)
         return;
@@ -277,20 +277,20 @@ static void find_known(struct run *run, struct sa_error *e)
         return;
     }
     for (size_t i = 0; i < run->count; i++)
-        if (sa_known_moment_of(run->list[i], &run->moments[i]))
-            run->found[i] = sa_known_find(before, &run->moments[i]);
+        if (sa_sweep_moment_of(run->list[i], &run->moments[i]))
+            run->found[i] = sa_sweep_cache_find(before, &run->moments[i]);
 }
 
 static void run_free(struct run *run)
 {
-    struct sa_known *before = run->sweep->known;
+    struct sa_sweep_cache *before = run->sweep->cache;
     size_t done = 0;
 
     if (before) {
         for (size_t i = 0; i < before->count; i++)
             done += before->of[i].code == SA_EXIT_DONE && before->of[i].at.pid;
         run->sweep->changed += done - run->reused;
-        sa_known_pass(before, &run->fresh);
+        sa_sweep_cache_pass(before, &run->fresh);
         *before = run->fresh;
     }
     free(run->list);

@@ -11,7 +11,7 @@
 #include "tool/base/budget.h"
 #include "tool/base/error.h"
 #include "tool/page/flame.h"
-#include "tool/reading/pace.h"
+#include "tool/reading/ticker.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -106,13 +106,13 @@ static int wait_for(void)
  * be read before it has come to its own code. */
 static int watch(struct sa_moments *m, double every, const sigset_t *ends)
 {
-    struct sa_pace pace = sa_pace_begin(every);
+    struct sa_ticker ticker = sa_ticker_begin(every);
     int status = 0;
 
-    if (pace.next > FIRST_READING)
-        pace.next = FIRST_READING;
+    if (ticker.next > FIRST_READING)
+        ticker.next = FIRST_READING;
     while (waitpid(program, &status, WNOHANG) == 0) {
-        double seconds = sa_pace_next(&pace);
+        double seconds = sa_ticker_next(&ticker);
         struct timespec left = {.tv_sec = (time_t)seconds};
 
         left.tv_nsec = (long)((seconds - (double)left.tv_sec) * 1e9);
@@ -120,7 +120,7 @@ static int watch(struct sa_moments *m, double every, const sigset_t *ends)
             struct sa_error e = {SA_EXIT_DONE, ""};
 
             sa_moments_add(m, program, &e);
-            pace.next += every;
+            ticker.next += every;
         }
     }
     return status;

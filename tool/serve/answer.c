@@ -100,7 +100,7 @@ static bool make_metrics(struct sa_reading *r, void *arg, struct sa_buffer *out,
                         : sa_stats_whole(&r->target, &r->table, metrics->kind, out, e);
 }
 
-static bool add_process(struct sa_families *families, const struct sa_known_entry *entry)
+static bool add_process(struct sa_families *families, const struct sa_sweep_cache_entry *entry)
 {
     const char *end = memchr(entry->data, '\n', entry->bytes);
     char labels[96];
@@ -114,28 +114,28 @@ static bool add_process(struct sa_families *families, const struct sa_known_entr
 }
 
 /* The families of all processes, each with its samples of all. */
-static bool make_families(const struct sa_known *known, struct sa_buffer *ret)
+static bool make_families(const struct sa_sweep_cache *cache, struct sa_buffer *ret)
 {
     struct sa_families families = {NULL, 0, 0};
     bool fine = true;
 
-    for (size_t i = 0; fine && i < known->count; i++)
-        if (known->of[i].code == SA_EXIT_DONE)
-            fine = add_process(&families, &known->of[i]);
+    for (size_t i = 0; fine && i < cache->count; i++)
+        if (cache->of[i].code == SA_EXIT_DONE)
+            fine = add_process(&families, &cache->of[i]);
     fine = fine && sa_families_put(&families, ret);
     sa_families_free(&families);
     return fine;
 }
 
 /* The families before what is known of each process, as that of PID 0. */
-static bool save(const struct sa_buffer *families, const struct sa_known *known, int file)
+static bool save(const struct sa_buffer *families, const struct sa_sweep_cache *cache, int file)
 {
-    static const struct sa_known_moment none;
-    struct sa_known first = {.count = 0};
-    bool fine = sa_known_add(&first, &none, SA_EXIT_DONE, families->data, families->used) &&
-                sa_known_save(&first, file) && sa_known_save(known, file);
+    static const struct sa_sweep_moment none;
+    struct sa_sweep_cache first = {.count = 0};
+    bool fine = sa_sweep_cache_add(&first, &none, SA_EXIT_DONE, families->data, families->used) &&
+                sa_sweep_cache_save(&first, file) && sa_sweep_cache_save(cache, file);
 
-    sa_known_free(&first);
+    sa_sweep_cache_free(&first);
     return fine;
 }
 
@@ -154,28 +154,28 @@ static void answer_metrics(const struct sa_serve_request *request, int known_fil
 {
     struct metrics metrics = {request->openmetrics ? SA_REPORT_OPENMETRICS : SA_REPORT_PROMETHEUS,
                               request->kind == SA_SERVE_ALL};
-    struct sa_known known = {.count = 0};
-    struct sa_sweep sweep = {.make = make_metrics, .arg = &metrics, .known = &known};
+    struct sa_sweep_cache cache = {.count = 0};
+    struct sa_sweep sweep = {.make = make_metrics, .arg = &metrics, .cache = &cache};
     struct sa_buffer text = {NULL, 0, 0};
-    struct sa_known_entry before = {.data = NULL};
+    struct sa_sweep_cache_entry before = {.data = NULL};
 
     if (known_file >= 0)
-        sa_known_load(&known, known_file);
-    if (known.count && !known.of[0].at.pid)
-        before = known.of[0];
+        sa_sweep_cache_load(&cache, known_file);
+    if (cache.count && !cache.of[0].at.pid)
+        before = cache.of[0];
     if (sa_sweep(&sweep, e)) {
         if (before.data && !sweep.changed) {
             put_metrics(before.data, before.bytes, sweep.unread, request->openmetrics, e);
-        } else if (!make_families(&known, &text)) {
+        } else if (!make_families(&cache, &text)) {
             sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the metrics");
         } else {
             put_metrics(text.data, text.used, sweep.unread, request->openmetrics, e);
-            if (next >= 0 && !save(&text, &known, next) && ftruncate(next, 0) != 0)
+            if (next >= 0 && !save(&text, &cache, next) && ftruncate(next, 0) != 0)
                 sa_error_set(e, SA_EXIT_FAILED, "what was found cannot be kept");
         }
     }
     sa_buffer_free(&text);
-    sa_known_free(&known);
+    sa_sweep_cache_free(&cache);
 }
 
 static void answer_stats(struct sa_reading *r, struct sa_error *e)

@@ -5,7 +5,7 @@
 #include "tool/base/budget.h"
 #include "tool/base/limit.h"
 #include "tool/base/time.h"
-#include "tool/reading/known.h"
+#include "tool/reading/sweep_cache.h"
 #include "tool/serve/answer.h"
 #include "tool/symbol/debuginfod.h"
 
@@ -318,7 +318,7 @@ void sa_jobs_run(struct sa_jobs *jobs)
 
     bury(jobs);
     for (size_t i = 0; i < SA_JOBS_KNOWN_MAX; i++)
-        if (jobs->known[i].time > 0 && now > jobs->known[i].time + SA_KNOWN_SECONDS) {
+        if (jobs->known[i].time > 0 && now > jobs->known[i].time + SA_SWEEP_CACHE_SECONDS) {
             close(jobs->known[i].file);
             jobs->known[i].time = 0;
         }

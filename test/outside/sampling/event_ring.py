@@ -4,7 +4,7 @@
 library has of itself, without stopping anything. What passes the rule is whole: frees have the sizes and the stacks of
 their allocations.
 
-usage: event_ring.py LIBRARY PROGRAM    (PROGRAM: test/outside/life/control.c)
+usage: event_ring.py LIBRARY PROGRAM    (PROGRAM: test/outside/process_life/control.c)
 """
 import os
 import re

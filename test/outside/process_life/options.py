@@ -391,7 +391,7 @@ class Options(unittest.TestCase):
         """Of the folder at the start."""
         os.mkdir(self.path('10%p'))
         os.mkdir(self.path('other'))
-        for conf, name in (('stats:page', 'page'), ('profile:a.heap', 'a.heap'), ('stats:./x.%e.json', 'x.life_linked.json')):
+        for conf, name in (('stats:page', 'page'), ('profile:a.heap', 'a.heap'), ('stats:./x.%e.json', 'x.linked_program.json')):
             self.unchanged(run(conf, word=self.path('other'), cwd=self.path('10%p')))
             self.assertIn(name, os.listdir(self.path('10%p')))
         self.assertEqual(os.listdir(self.path('other')), [])
@@ -406,7 +406,7 @@ class Options(unittest.TestCase):
             for word in ('pid', 'kill'):
                 done = run(conf, word=word)
                 self.one_line(done, 'cannot write', reason)
-                self.assertRegex(done.stderr, r'^salloc: life_linked\[%s\]: ' % (done.stdout.strip() or r'\d+'))
+                self.assertRegex(done.stderr, r'^salloc: linked_program\[%s\]: ' % (done.stdout.strip() or r'\d+'))
         self.assertEqual(os.listdir(self.folder), ['folder'])
 
     @unittest.skipUnless(os.geteuid() == 0, 'needs root to be another user')

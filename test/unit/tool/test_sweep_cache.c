@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is known of processes: it holds while they have not run, for a time, and files keep it. */
-#include "tool/reading/known.h"
+#include "tool/reading/sweep_cache.h"
 
 #include "test/support/cmocka.h"
 
@@ -10,81 +10,81 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static const struct sa_known_moment first = {10, 1000, 1}, second = {20, 2000, 2};
+static const struct sa_sweep_moment first = {10, 1000, 1}, second = {20, 2000, 2};
 
-static void fill(struct sa_known *known)
+static void fill(struct sa_sweep_cache *cache)
 {
-    assert_true(sa_known_add(known, &first, SA_EXIT_DONE, "one", 3));
-    assert_true(sa_known_add(known, &second, SA_EXIT_NOT_ON_IT, NULL, 0));
+    assert_true(sa_sweep_cache_add(cache, &first, SA_EXIT_DONE, "one", 3));
+    assert_true(sa_sweep_cache_add(cache, &second, SA_EXIT_NOT_ON_IT, NULL, 0));
 }
 
 static void test_holds_until_the_process_runs(void **state)
 {
-    struct sa_known known = {.count = 0};
-    struct sa_known_moment now = first;
-    const struct sa_known_entry *entry;
+    struct sa_sweep_cache cache = {.count = 0};
+    struct sa_sweep_moment now = first;
+    const struct sa_sweep_cache_entry *entry;
 
     (void)state;
-    fill(&known);
+    fill(&cache);
     now.read_ns += 1000;
-    entry = sa_known_find(&known, &now);
+    entry = sa_sweep_cache_find(&cache, &now);
     assert_non_null(entry);
     assert_int_equal(entry->bytes, 3);
     assert_memory_equal(entry->data, "one", 3);
     now.cpu_ns++;
-    assert_null(sa_known_find(&known, &now)); /* it has run */
+    assert_null(sa_sweep_cache_find(&cache, &now)); /* it has run */
     now.cpu_ns--;
     now.pid = 15;
-    assert_null(sa_known_find(&known, &now));
+    assert_null(sa_sweep_cache_find(&cache, &now));
     now.pid = 30;
-    assert_null(sa_known_find(&known, &now));
-    sa_known_free(&known);
+    assert_null(sa_sweep_cache_find(&cache, &now));
+    sa_sweep_cache_free(&cache);
 }
 
 static void test_holds_for_a_time(void **state)
 {
-    struct sa_known known = {.count = 0};
-    struct sa_known_moment now = first;
+    struct sa_sweep_cache cache = {.count = 0};
+    struct sa_sweep_moment now = first;
 
     (void)state;
-    fill(&known);
-    now.read_ns = first.read_ns + SA_KNOWN_SECONDS * INT64_C(1000000000) - 1;
-    assert_non_null(sa_known_find(&known, &now));
+    fill(&cache);
+    now.read_ns = first.read_ns + SA_SWEEP_CACHE_SECONDS * INT64_C(1000000000) - 1;
+    assert_non_null(sa_sweep_cache_find(&cache, &now));
     now.read_ns++;
-    assert_null(sa_known_find(&known, &now));
+    assert_null(sa_sweep_cache_find(&cache, &now));
     now.read_ns = first.read_ns - 1;
-    assert_null(sa_known_find(&known, &now));
-    sa_known_free(&known);
+    assert_null(sa_sweep_cache_find(&cache, &now));
+    sa_sweep_cache_free(&cache);
 }
 
 static void test_errors_are_not_kept(void **state)
 {
-    struct sa_known known = {.count = 0};
+    struct sa_sweep_cache cache = {.count = 0};
 
     (void)state;
-    assert_true(sa_known_add(&known, &first, SA_EXIT_DAMAGED, "text", 4));
-    assert_true(sa_known_add(&known, &first, SA_EXIT_REFUSED, "text", 4));
-    assert_int_equal(known.count, 0);
-    sa_known_free(&known);
+    assert_true(sa_sweep_cache_add(&cache, &first, SA_EXIT_DAMAGED, "text", 4));
+    assert_true(sa_sweep_cache_add(&cache, &first, SA_EXIT_REFUSED, "text", 4));
+    assert_int_equal(cache.count, 0);
+    sa_sweep_cache_free(&cache);
 }
 
 static void test_moves(void **state)
 {
-    struct sa_known known = {.count = 0}, next = {.count = 0}, last = {.count = 0};
-    int file = memfd_create("known", 0);
+    struct sa_sweep_cache cache = {.count = 0}, next = {.count = 0}, last = {.count = 0};
+    int file = memfd_create("sweep_cache", 0);
 
     (void)state;
-    fill(&known);
-    assert_true(sa_known_save(&known, file));
-    sa_known_load(&next, file);
-    assert_true(sa_known_move(&last, &next.of[0])); /* lies in the mapping */
-    assert_true(sa_known_add(&last, &second, SA_EXIT_DONE, "two", 3));
-    sa_known_pass(&next, &last);
+    fill(&cache);
+    assert_true(sa_sweep_cache_save(&cache, file));
+    sa_sweep_cache_load(&next, file);
+    assert_true(sa_sweep_cache_move(&last, &next.of[0])); /* lies in the mapping */
+    assert_true(sa_sweep_cache_add(&last, &second, SA_EXIT_DONE, "two", 3));
+    sa_sweep_cache_pass(&next, &last);
     assert_int_equal(next.count, 0);
     assert_memory_equal(last.of[0].data, "one", 3);
     assert_memory_equal(last.of[1].data, "two", 3);
-    sa_known_free(&last);
-    sa_known_free(&known);
+    sa_sweep_cache_free(&last);
+    sa_sweep_cache_free(&cache);
     close(file);
 }
 
@@ -92,18 +92,18 @@ static void test_moves(void **state)
 static void test_bad_files(void **state)
 {
     char bytes[400];
-    struct sa_known known = {.count = 0};
-    int file = memfd_create("known", 0);
+    struct sa_sweep_cache cache = {.count = 0};
+    int file = memfd_create("sweep_cache", 0);
     ssize_t size;
     unsigned seed = 1;
 
     (void)state;
-    fill(&known);
-    assert_true(sa_known_save(&known, file));
+    fill(&cache);
+    assert_true(sa_sweep_cache_save(&cache, file));
     size = pread(file, bytes, sizeof(bytes), 0);
     assert_in_range(size, 10, sizeof(bytes) - 1);
     for (int round = 0; round < 4000; round++) {
-        struct sa_known read = {.count = 0};
+        struct sa_sweep_cache read = {.count = 0};
         size_t cut = (size_t)rand_r(&seed) % (size_t)(size + 1), sum = 0;
         char changed[sizeof(bytes)];
 
@@ -113,7 +113,7 @@ static void test_bad_files(void **state)
         else
             assert_return_code(ftruncate(file, (off_t)cut), 0);
         assert_true(pwrite(file, changed, round % 2 ? (size_t)size : cut, 0) >= 0);
-        sa_known_load(&read, file);
+        sa_sweep_cache_load(&read, file);
         assert_in_range(read.count, 0, 2);
         for (size_t i = 0; i < read.count; i++) {
             for (size_t at = 0; at < read.of[i].bytes; at++)
@@ -121,24 +121,24 @@ static void test_bad_files(void **state)
             assert_true(i == 0 || read.of[i - 1].at.pid < read.of[i].at.pid);
         }
         assert_true(sum <= 255 * sizeof(bytes));
-        sa_known_free(&read);
+        sa_sweep_cache_free(&read);
     }
-    sa_known_free(&known);
+    sa_sweep_cache_free(&cache);
     close(file);
 }
 
 static void test_this_process_runs(void **state)
 {
-    struct sa_known_moment before, after;
+    struct sa_sweep_moment before, after;
 
     (void)state;
-    assert_true(sa_known_moment_of(getpid(), &before));
+    assert_true(sa_sweep_moment_of(getpid(), &before));
     for (volatile int i = 0; i < 1000000; i++)
         continue;
-    assert_true(sa_known_moment_of(getpid(), &after));
+    assert_true(sa_sweep_moment_of(getpid(), &after));
     assert_true(after.cpu_ns > before.cpu_ns && after.read_ns > before.read_ns);
     /* The kernel has no higher PIDs. */
-    assert_false(sa_known_moment_of(1 << 22, &after));
+    assert_false(sa_sweep_moment_of(1 << 22, &after));
 }
 
 int main(void)
@@ -152,5 +152,5 @@ int main(void)
         cmocka_unit_test(test_this_process_runs),
     };
 
-    return cmocka_run_group_tests_name("known", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("sweep_cache", tests, NULL, NULL);
 }

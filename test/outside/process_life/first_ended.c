@@ -69,7 +69,7 @@ static void look(void)
     snprintf(path, sizeof(path), "%s/x.heap", folder);
     CHECK(write_file(profile, path) == 0);
     line = strstr(contents(path), "MAPPED_LIBRARIES:");
-    CHECK(line && strstr(line, "libsalloc") && strstr(line, "life_first_ended"));
+    CHECK(line && strstr(line, "libsalloc") && strstr(line, "process_life_first_ended"));
     unlink(path);
     snprintf(path, sizeof(path), "%s/x.folded", folder);
     CHECK(write_file(profile, path) == 0);

@@ -3,7 +3,7 @@
  * Memory goes back to the system by itself. 512 MiB of blocks of one size are written to and freed
  * by another thread; then the program only makes about a hundred small malloc and free pairs a
  * second. Proves that it is below 64 MiB resident within 10 seconds, and, over several rounds, that
- * what is left does not grow. usage: returns BYTES ROUNDS
+ * what is left does not grow. usage: outside_memory_returned BYTES ROUNDS
  */
 #include "test/outside/check.h"
 

@@ -11,7 +11,7 @@
  * and records, which lies together for that (alloc/cold.ld). Where the heap begins, and so the part
  * of each table by address, is random: the least of some runs counts. Where the kernel maps the
  * library at no multiple of 64 KiB, 64 KiB more of its code may be mapped.
- * usage: outside_small [code]   (one run, which says only where the code is)
+ * usage: outside_footprint_small [code]   (one run, which says only where the code is)
  */
 #include "test/outside/check.h"
 
