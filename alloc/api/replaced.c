@@ -7,7 +7,7 @@
 #include "alloc/base/atomic.h"
 #include "alloc/base/fatal.h"
 #include "alloc/fork/fork_gate.h"
-#include "alloc/front/fast_path_open.h"
+#include "alloc/start/fast_path_open.h"
 #include "alloc/os/loader.h"
 #include "alloc/os/thread.h"
 #include "alloc/page_heap/page_heap.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The struct that the fast paths read; see hot.h, also for who writes it. Zero until
- * alloc/front/fast_path_open.c fills it. */
+ * alloc/start/fast_path_open.c fills it. */
 #include "alloc/hot/hot.h"
 
 #include "alloc/base/layout.h"

@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 /*
- * Who writes. Start-up (alloc/front/fast_path_open.c) writes the tables and rseq_offset before the
+ * Who writes. Start-up (alloc/start/fast_path_open.c) writes the tables and rseq_offset before the
  * limits become non-zero. All are constant afterwards. The limits of C++'s operators become
  * non-zero later, or never. The rest changes while the program runs:
  *

@@ -72,12 +72,14 @@ void sa_stack_unref(struct sa_stack *stack);
 /*
  * Calls visit for every stack of the table with totals, under STACKS. Then stores the sum of the
  * totals of evicted stacks and of sa_stack_unknown in *ret_evicted; sa_stack_unknown is not
- * visited. Requires SAMPLES, because totals are read. visit may take a reference with
- * sa_stack_ref_locked, and calls no other function of this header.
+ * visited. Requires SAMPLES, because totals are read. visit may call sa_stack_ref_locked, and no
+ * other function of this header.
  */
-void sa_stack_ref_locked(struct sa_stack *stack);
 void sa_stack_each(void (*visit)(struct sa_stack *stack, void *arg), void *arg,
                    struct sa_sums *ret_evicted);
+
+/* Adds a reference from visit, which holds STACKS. The stack needs no reference before. */
+void sa_stack_ref_locked(struct sa_stack *stack);
 
 /* Tells the table that an object was unloaded: return addresses that follow a byte of [start, end)
  * become places in it (unloaded.h). base: what its offsets count from. Takes STACKS. */

@@ -39,6 +39,7 @@ LAYERS = [
     'alloc/hardening/',
     'alloc/maintain/',
     'alloc/front/',
+    'alloc/start/',
     'stats/',
     'alloc/api/',
     'alloc/api/options/',

@@ -4,7 +4,7 @@
 
 #include "alloc/base/attrs.h"
 #include "alloc/base/size_class.h"
-#include "alloc/front/fast_path_open.h"
+#include "alloc/start/fast_path_open.h"
 #include "alloc/os/percpu.h"
 #include "alloc/os/rseq.h"
 #include "alloc/os/vdso.h"

@@ -27,8 +27,8 @@
 #include "alloc/base/layout.h"
 #include "alloc/base/rng.h"
 #include "alloc/base/size_class.h"
-#include "alloc/front/fast_path_open.h"
-#include "alloc/front/map_shares.h"
+#include "alloc/start/fast_path_open.h"
+#include "alloc/start/map_shares.h"
 #include "alloc/front/mismatch.h"
 #include "alloc/hardening/inspect.h"
 #include "alloc/hardening/quarantine.h"
@@ -64,11 +64,13 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-/* Defaults of options (alloc/api/options/options.def), and what levels of hardening put in their
- * place. */
-#define SLOTS_FEW           128 /* default of the option guarded_slots */
-#define SLOTS_HARDENED      1024
-#define HARDENED_QUARANTINE (8ul << 20) /* bytes; the least where all blocks are checked */
+/* Guarded slots: the option's default (alloc/api/options/options.def), and that of the levels of
+ * hardening. */
+#define SLOTS_FEW      128
+#define SLOTS_HARDENED 1024
+
+/* The least quarantine in bytes where all blocks are checked; the option may ask for more. */
+#define HARDENED_QUARANTINE (8ul << 20)
 
 /* hardening:sampled guards this many samples before the pace of its budget counts: 0.35 ms in every
  * process, more where sample_interval was set. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shares the permitted mappings out; see map_shares.h. Runs once, before the first allocation. */
-#include "alloc/front/map_shares.h"
+#include "alloc/start/map_shares.h"
 
 #include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"

@@ -4,8 +4,8 @@
  * paths. Before, every operation takes the slow path. No other file writes these tables and limits.
  * They are constant once a fast path is open.
  */
-#ifndef SA_FRONT_FAST_PATH_OPEN_H
-#define SA_FRONT_FAST_PATH_OPEN_H
+#ifndef SA_START_FAST_PATH_OPEN_H
+#define SA_START_FAST_PATH_OPEN_H
 
 #include <stddef.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fills the tables of the fast paths and opens them; see fast_path_open.h. */
-#include "alloc/front/fast_path_open.h"
+#include "alloc/start/fast_path_open.h"
 
 #include "alloc/base/fatal.h"
 #include "alloc/base/hardening.h"
