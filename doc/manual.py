@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Makes the manual pages of the library: of each function in section 3, of all functions and types in salloc.3, and of
-the options in salloc.7. Their one source is the comments of the public headers, and alloc/api/options/options.def.
+the options and metrics in salloc.7. Their sources are the comments of the public headers, alloc/api/options/options.def
+and stats/metrics.def with metrics_huge.def.
 
 usage: manual.py ROOT --list            prints the names of the pages
        manual.py ROOT VERSION FOLDER    writes them
@@ -76,6 +77,20 @@ def options(root):
         yield key, kind, value, ''.join(re.findall(r'"((?:[^"\\]|\\.)*)"', rest))
 
 
+METRICS = {'': 'of the process: in JSON and OpenMetrics, and the numeric property salloc.NAME',
+           'HUGE_': 'of the hugepage-aware heap: salloc_hugepages_NAME in OpenMetrics, and the numeric property salloc.NAME',
+           'CLASS_': 'of each size class: salloc_class_NAME in OpenMetrics',
+           'CPU_': 'of each CPU in use, or cache of a thread: salloc_cpu_NAME in OpenMetrics'}
+
+
+def metrics(root):
+    """(set, name, kind, help) of each metric."""
+    for path in ('stats/metrics.def', 'stats/metrics_huge.def'):
+        for metric in re.findall(r'^SA_(|HUGE_|CLASS_|CPU_)METRIC\((\w+),\s*(\w+),\s*.*?,\s*"((?:[^"\\]|\\.)*)"\)$',
+                                 read(root, path), re.M | re.S):
+            yield metric
+
+
 def escaped(text):
     text = text.replace('\\', '\\e').replace('-', '\\-')
     return re.sub(r"^([.'])", r'\\&\1', text, flags=re.M)
@@ -147,7 +162,7 @@ def library_page(root, version):
 
 
 def options_page(root, version):
-    text = '.SH NAME\nsalloc \\- options of the malloc replacement salloc\n.SH SYNOPSIS\n' \
+    text = '.SH NAME\nsalloc \\- options and metrics of the malloc replacement salloc\n.SH SYNOPSIS\n' \
         '.B SALLOC_CONF=\\(dqkey:value,key:value\\(dq\n.SH DESCRIPTION\n' \
         'The library reads the environment variable when the program starts.\n' \
         'A program that runs with privileges that its user does not have ignores it.\n' \
@@ -164,6 +179,12 @@ def options_page(root, version):
             text += 'Value: %s.\n' % escaped(what)
         if default and kind != 'signal':
             text += 'Default: %s.\n' % escaped({'none': 'off', 'SA_HARDENED': 'off'}.get(default, default))
+    text += '.SH METRICS\nNames that end in _bytes are in bytes. A counter never decreases.\n'
+    for which, heading in METRICS.items():
+        text += '.PP\nMetrics %s.\n' % escaped(heading)
+        for of, name, kind, line in metrics(root):
+            if of == which:
+                text += '.TP\n.IR %s \\ (%s)\n%s.\n' % (name, kind.lower(), escaped(line))
     return page('salloc', 7, version, text + '.SH SEE ALSO\n.BR salloc (3),\n.BR malloc (3)\n')
 
 

@@ -43,7 +43,7 @@ char *salloc_get_stats(void);
 
 /**
  * Returns the metrics of the stats page as a JSON object: integers by name, sizes in bytes,
- * counters apart from gauges, and arrays of classes and of CPUs. doc/stats.md lists the names. A
+ * counters apart from gauges, and arrays of classes and of CPUs. salloc(7) lists the names. A
  * name does not change while "schema_version" stays the same.
  *
  * @return as salloc_get_stats.
@@ -121,7 +121,7 @@ char *salloc_get_stats_prometheus(void);
  *                                      TCMALLOC_TEMERAIRE and
  *                                      TCMALLOC_TEMERAIRE_WITH_SUBRELEASE_V3: as
  *                                      tcmalloc.page_algorithm
- *   salloc.NAME                        every name of the tables in doc/stats.md except those of
+ *   salloc.NAME                        every metric of salloc(7) except those of
  *                                      classes and CPUs: salloc.allocated_bytes, ...
  *
  * @return 0, or -1 with errno ENOENT for an unknown name, EINVAL for a null argument.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The manual pages (doc/manual.py) have each function and each type of the public headers, and each option. The
-formatter finds nothing wrong with a page, where it is installed.
+"""The manual pages (doc/manual.py) have each function and each type of the public headers, and each option
+and metric. The formatter finds nothing wrong with a page, where it is installed.
 usage: check_manual.py ROOT
 """
 import os
@@ -37,6 +37,10 @@ def main(root):
         keys = re.findall(r'^SA_OPTION\((\w+),', lint.read(root, 'alloc/api/options/options.def'), re.M)
         if re.findall(r'^\.B (\w+)$', options, re.M) != keys:
             findings.add('doc/manual.py', None, 'salloc.7 does not have the options in their order')
+        metrics = sum(len(re.findall(r'^SA_\w*METRIC\(', lint.read(root, path), re.M))
+                      for path in ('stats/metrics.def', 'stats/metrics_huge.def'))
+        if len(re.findall(r'^\.IR \w+ \\ \((?:gauge|counter)\)$', options, re.M)) != metrics:
+            findings.add('doc/manual.py', None, 'salloc.7 does not have the %d metrics' % metrics)
         groff = lint.find_tool('groff')
         for page in pages if groff else []:
             said = lint.run(groff, '-man', '-Tutf8', '-ww', '-z', os.path.join(folder, page)).stdout
