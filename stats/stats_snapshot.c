@@ -132,8 +132,6 @@ static void snapshot_heaps(struct sa_snapshot *s)
     s->quarantine_limit_bytes = q.limit_bytes;
     sa_page_heap_stats(&sa_page_heap_ordinary, &s->heap);
     sa_page_heap_stats(&sa_page_heap_sampled, &sampled);
-    for (int i = 0; i < SA_SKIPS; i++)
-        s->skip_s[i] = sa_page_heap_skip(&sa_page_heap_ordinary, (enum sa_skip)i);
     s->hugepage_aware = sa_page_heap_ordinary.huge != NULL;
     s->sampled_objects = sampled.spans_in_use;
     s->sampled_bytes = sampled.in_use_bytes;

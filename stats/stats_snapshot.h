@@ -115,8 +115,7 @@ struct sa_snapshot {
     uint64_t soft_calls; /* times that the program was told that usage passed the soft limit */
     uint64_t map_failures, advise_failures, restarts, fences;
     size_t domains, cpu_cache_limit, threads_limit;
-    uint64_t skip_s[SA_SKIPS]; /* see page_heap.h */
-    bool hugepage_aware;       /* the ordinary page heap is */
+    bool hugepage_aware; /* the ordinary page heap is */
     size_t experiment[SA_EXPERIMENTS];
 };
 

@@ -12,11 +12,6 @@
 #define PART(name)   "HugePageAware: " name " %8m MiB used, %6m MiB free, %6m MiB unmapped\n"
 
 /* The percentage of correct decisions, of those that are old enough to tell; 100 if none is. */
-static double percent_correct(uint64_t correct, uint64_t made, uint64_t pending)
-{
-    return made > pending ? 100 * sa_text_ratio(correct, made - pending) : 100.0;
-}
-
 /* Hugepages by bucket: the count of a bucket follows the least value of the bucket plus offset. */
 static void histogram(struct sa_fmt *f, const char *kind, const char *of, const size_t *counts,
                       unsigned offset)

@@ -145,17 +145,6 @@ SA_RARE void sa_page_heap_prepare(struct sa_page_heap *h)
         sa_huge_heap_prepare(h->huge);
 }
 
-SA_RARE void sa_page_heap_set_skip(struct sa_page_heap *h, enum sa_skip which, uint64_t seconds)
-{
-    if (h->huge)
-        sa_huge_heap_set_skip(h->huge, which, seconds);
-}
-
-SA_RARE uint64_t sa_page_heap_skip(struct sa_page_heap *h, enum sa_skip which)
-{
-    return h->huge ? sa_huge_heap_skip(h->huge, which) : 0;
-}
-
 void sa_page_heap_set_hugepages(struct sa_page_heap *h, enum sa_hugepages choice)
 {
     if (h->huge)

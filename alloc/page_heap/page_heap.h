@@ -116,16 +116,6 @@ uint64_t sa_page_heap_collapse(struct sa_page_heap *heap, uint64_t max_ns);
  * pointers: false if the lock cannot be had without a long wait. */
 bool sa_page_heap_is_free(struct sa_page_heap *heap, uintptr_t address);
 
-/*
- * Sets a rule about free memory in partly used hugepages. While demand is likely to return, that
- * memory is released by request only. Expected demand is the highest demand of the last "peak"
- * interval. If that interval is 0, it is the largest demand range of the last "short" interval
- * plus the highest low of the last "long" interval. 0 seconds switch a rule off; all are off at
- * first. At most SA_SKIP_MAX_S (5 minutes).
- */
-void sa_page_heap_set_skip(struct sa_page_heap *heap, enum sa_skip which, uint64_t seconds);
-uint64_t sa_page_heap_skip(struct sa_page_heap *heap, enum sa_skip which);
-
 /* Touches the records of a heap that keeps all memory (sa_limits_keep_all), for all that its pages
  * may become. From then on, they are touched when the heap grows. */
 void sa_page_heap_prepare(struct sa_page_heap *heap);

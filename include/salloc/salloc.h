@@ -109,10 +109,8 @@ char *salloc_get_stats_prometheus(void);
  *   tcmalloc.num_released_process_background_actions_bytes   released because of it
  *   tcmalloc.per_cpu_caches_active     1 or 0
  *   tcmalloc.max_per_cpu_cache_size    limit of each per-CPU cache, settable
- *   tcmalloc.skip_subrelease_interval  seconds: salloc keeps free memory for the highest demand
- *                                      of that time; 0: the rule is off; settable, as are
- *   tcmalloc.skip_subrelease_short_interval, tcmalloc.skip_subrelease_long_interval
- *                                      seconds: as the options of these names in doc/tuning.md
+ *   tcmalloc.skip_subrelease_interval, ..._short_interval, ..._long_interval
+ *                                      0; settable without effect
  *   tcmalloc.sampled_internal_fragmentation   bytes in use beyond the requested sizes, estimated
  *                                      from the samples
  *   tcmalloc.page_algorithm            1: the page heap is aware of hugepages; 0: it is not
@@ -132,7 +130,7 @@ int salloc_get_numeric_property(const char *name, size_t *value);
  * Sets a settable property of salloc_get_numeric_property:
  *
  * - tcmalloc.max_per_cpu_cache_size: bytes, at most 1 GiB;
- * - tcmalloc.skip_subrelease_...interval: seconds, at most 300;
+ * - tcmalloc.skip_subrelease_...interval: seconds, at most 300, without effect;
  * - the two limits: bytes, as salloc_set_memory_limit does;
  * - tcmalloc.background_release_rate: bytes per second, as salloc_set_release_rate does.
  *
@@ -144,8 +142,8 @@ int salloc_set_numeric_property(const char *name, size_t value);
 /**
  * Sets an option of SALLOC_CONF by its name, with a value as SALLOC_CONF takes it: "64m", "on".
  * These options can change at run time: cpu_cache, hard_limit, maintenance_thread, profile_threads,
- * release_rate, sample_interval, soft_limit, and the three skip_subrelease_...interval. Other
- * functions set some of them, too; the last call counts.
+ * release_rate, sample_interval, soft_limit, and without effect the three
+ * skip_subrelease_...interval. Other functions set some of them, too; the last call counts.
  *
  * @return 0, or -1 with errno ENOENT (no such option), EPERM (the option cannot change), EINVAL
  *         (null argument, or a value that SALLOC_CONF would not take), EAGAIN (another thread

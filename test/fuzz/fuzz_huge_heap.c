@@ -189,10 +189,8 @@ static void other(struct fuzz_input *in, unsigned what)
         sa_page_heap_unmap(HEAP, fuzz_number(in, 4));
     else if (what == 1)
         set_faults(in);
-    else if (fuzz_byte(in) % 4)
-        set_limit(in);
     else
-        sa_page_heap_set_skip(HEAP, (enum sa_skip)fuzz_below(in, SA_SKIPS), fuzz_number(in, 2));
+        set_limit(in);
 }
 
 static const struct heap_actions actions = {take, give, resize, tick, other};

@@ -59,9 +59,9 @@ static void read_effective(struct sa_options *o)
         (sa_hardening.junk_new ? SA_JUNK_ALLOC : 0) | (sa_hardening.junk_freed ? SA_JUNK_FREE : 0);
     sa_quarantine_stats(&quarantine);
     o->quarantine = quarantine.limit_bytes;
-    o->skip_subrelease_interval = sa_page_heap_skip(&sa_page_heap_ordinary, SA_SKIP_PEAK);
-    o->skip_subrelease_short_interval = sa_page_heap_skip(&sa_page_heap_ordinary, SA_SKIP_SHORT);
-    o->skip_subrelease_long_interval = sa_page_heap_skip(&sa_page_heap_ordinary, SA_SKIP_LONG);
+    o->skip_subrelease_interval = 0; /* these have no effect */
+    o->skip_subrelease_short_interval = 0;
+    o->skip_subrelease_long_interval = 0;
     o->profile_threads = sa_sample_by_thread_get();
     o->soft_limit = limit_in_effect(SA_LIMIT_SOFT);
     o->hard_limit = limit_in_effect(SA_LIMIT_HARD);

@@ -7,6 +7,7 @@
 #include "include/salloc/salloc.h"
 
 #include "alloc/api/init.h"
+#include "alloc/api/options/options.h"
 #include "alloc/base/fmt.h"
 #include "alloc/cpu_cache/cpu_cache.h"
 #include "alloc/fork/fork_gate.h"
@@ -105,31 +106,27 @@ SA_RARE SA_EXPORT int salloc_get_numeric_property(const char *name, size_t *valu
     return found ? 0 : -1;
 }
 
-/* The properties that can be set here: the intervals, by their numbers in the page heap, and the
- * limit of the caches. */
-enum { SET_NONE = -1, SET_CACHE_LIMIT = SA_SKIPS };
-
-/* Returns the number of a settable property, or SET_NONE. */
-static int settable(const char *name)
+/* Returns the greatest value of a property that is set here, or 0 if there is none of that name.
+ * *ret_unused: it has no effect. */
+static size_t settable_max(const char *name, bool *ret_unused)
 {
-    const char *const names[] = {
-        [SA_SKIP_PEAK] = "tcmalloc.skip_subrelease_interval",
-        [SA_SKIP_SHORT] = "tcmalloc.skip_subrelease_short_interval",
-        [SA_SKIP_LONG] = "tcmalloc.skip_subrelease_long_interval",
-        [SET_CACHE_LIMIT] = "tcmalloc.max_per_cpu_cache_size",
-    };
+    static const char unused[][40] = {"tcmalloc.skip_subrelease_interval",
+                                      "tcmalloc.skip_subrelease_short_interval",
+                                      "tcmalloc.skip_subrelease_long_interval"};
 
-    for (int i = 0; i <= SET_CACHE_LIMIT; i++)
-        if (strcmp(name, names[i]) == 0)
-            return i;
-    return SET_NONE;
+    *ret_unused = false;
+    for (size_t i = 0; i < sizeof(unused) / sizeof(unused[0]) && !*ret_unused; i++)
+        *ret_unused = strcmp(name, unused[i]) == 0;
+    if (*ret_unused)
+        return SA_UNUSED_MAX_S;
+    return strcmp(name, "tcmalloc.max_per_cpu_cache_size") == 0 ? SA_CPU_CACHE_MAX : 0;
 }
 
 SA_RARE SA_EXPORT int salloc_set_numeric_property(const char *name, size_t value)
 {
     int saved = errno;
-    size_t old;
-    int which;
+    size_t old, max;
+    bool unused;
 
     if (!name) {
         errno = EINVAL;
@@ -142,13 +139,13 @@ SA_RARE SA_EXPORT int salloc_set_numeric_property(const char *name, size_t value
     if (strcmp(name, "tcmalloc.background_release_rate") == 0)
         return salloc_set_release_rate(value);
     sa_init();
-    which = settable(name);
-    if (which == SET_NONE) {
+    max = settable_max(name, &unused);
+    if (!max) {
         if (salloc_get_numeric_property(name, &old) == 0)
             errno = EPERM;
         return -1;
     }
-    if (value > (which == SET_CACHE_LIMIT ? SA_CPU_CACHE_MAX : SA_SKIP_MAX_S)) {
+    if (value > max) {
         errno = EINVAL;
         return -1;
     }
@@ -157,10 +154,8 @@ SA_RARE SA_EXPORT int salloc_set_numeric_property(const char *name, size_t value
         return -1;
     }
     sa_lock_acquire(&control_lock, SA_RANK_CONTROL);
-    if (which == SET_CACHE_LIMIT)
+    if (!unused)
         sa_cpu_cache_set_limit(value);
-    else
-        sa_page_heap_set_skip(&sa_page_heap_ordinary, (enum sa_skip)which, value);
     sa_lock_release(&control_lock, SA_RANK_CONTROL);
     sa_fork_gate_leave();
     errno = saved;

@@ -62,14 +62,9 @@ static int option_apply(size_t number, const struct sa_options *o)
     case SA_OPTION_KEY_cpu_cache:
         return salloc_set_numeric_property("tcmalloc.max_per_cpu_cache_size", o->cpu_cache);
     case SA_OPTION_KEY_skip_subrelease_interval:
-        return salloc_set_numeric_property("tcmalloc.skip_subrelease_interval",
-                                           o->skip_subrelease_interval);
     case SA_OPTION_KEY_skip_subrelease_short_interval:
-        return salloc_set_numeric_property("tcmalloc.skip_subrelease_short_interval",
-                                           o->skip_subrelease_short_interval);
     case SA_OPTION_KEY_skip_subrelease_long_interval:
-        return salloc_set_numeric_property("tcmalloc.skip_subrelease_long_interval",
-                                           o->skip_subrelease_long_interval);
+        return 0; /* without effect */
     case SA_OPTION_KEY_sample_interval:
         return salloc_set_sampling_interval((int64_t)o->sample_interval);
     case SA_OPTION_KEY_profile_threads:

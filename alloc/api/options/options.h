@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #define SA_OPTION_PATH_MAX 1024
+#define SA_UNUSED_MAX_S    300 /* of intervals that are accepted without effect */
 
 #define SA_PROFILES_MAX 8 /* paths that `profile` may have */
 

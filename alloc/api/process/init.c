@@ -118,13 +118,6 @@ static void init_options(bool quiet) SA_REQUIRES(SA_RANK_INIT)
     options = OPTIONS_READ;
 }
 
-/* Sets an interval of the page heap; 0 leaves its rule off. */
-static void init_skip(enum sa_skip which, uint64_t seconds)
-{
-    if (seconds)
-        sa_page_heap_set_skip(&sa_page_heap_ordinary, which, seconds);
-}
-
 /* Switches on the hardening that the options ask for. A hardened build always has all of it. */
 static void init_hardening(void)
 {
@@ -225,9 +218,6 @@ void sa_init_slow(void)
         sa_size_class_init(sa_vm.page_bytes, SA_SLAB_BEGIN / 8, sizeof(struct sa_slab) / 8);
         sa_pagemap_init();
         sa_page_heap_init(sa_vm.seed);
-        init_skip(SA_SKIP_PEAK, sa_options.skip_subrelease_interval);
-        init_skip(SA_SKIP_SHORT, sa_options.skip_subrelease_short_interval);
-        init_skip(SA_SKIP_LONG, sa_options.skip_subrelease_long_interval);
         sa_page_heap_set_hugepages(&sa_page_heap_ordinary, sa_options.hugepages);
         sa_sampler_init((int64_t)sa_options.sample_interval,
                         sa_options.sample_seed ? sa_options.sample_seed : sa_rng_mix(~sa_vm.seed));

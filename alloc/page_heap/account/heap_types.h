@@ -41,11 +41,6 @@ SA_INLINE bool sa_page_heap_sampled_address(uintptr_t address)
  * caller prefers unbacked pages, which read as zero. */
 enum sa_pages_use { SA_PAGES_ANY, SA_PAGES_DENSE, SA_PAGES_ZERO };
 
-/* The rules that predict how much demand returns; see sa_page_heap_set_skip. */
-enum sa_skip { SA_SKIP_PEAK, SA_SKIP_SHORT, SA_SKIP_LONG, SA_SKIPS };
-
-#define SA_SKIP_MAX_S 300
-
 /* 1 while the ordinary heap keeps more than 24 MiB after all is freed, because the program has
  * freed much and needed it back soon. Atomic, relaxed; written by the heap, and cleared in a child
  * of fork. */

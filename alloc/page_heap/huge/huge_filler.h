@@ -73,16 +73,9 @@ struct sa_filler_set {
     struct sa_huge_tracker **first; /* of the filler's lists: each second one, see sa_filler_list */
 };
 
-/* The decisions of one slot of time not to release, until they are judged. */
-struct sa_filler_skip {
-    uint64_t slot, count, pages;
-    size_t level; /* demand above this level shows that they were right */
-};
-
 /* The record of one slot of time; zero before the first one. */
 struct sa_filler_slot {
     struct sa_huge_moment peak_demand, peak_hugepages;
-    struct sa_filler_skip skip;
 };
 
 struct sa_huge_filler {
@@ -99,10 +92,7 @@ struct sa_huge_filler {
     uint64_t now_ns;
     size_t low_water; /* least free backed pages since the last tick */
     struct sa_sliding_window demand, free_min, backed_min;
-    size_t skip_level;         /* the least level of decisions that wait, or SIZE_MAX */
-    uint64_t skip_s[SA_SKIPS]; /* 0: off; atomic, relaxed, for readers without the lock */
     uint64_t subreleased_pages, subreleased_hugepages;
-    uint64_t skipped, skipped_pages, correct, correct_pages;
     /* Last, because they are large and little of them is touched. The list of sparse hugepages
      * lies beside that of dense ones. A page holds those of 32 lengths. */
     struct sa_filler_slot slots[SA_SLIDING_WINDOW_SLOTS];
@@ -260,12 +250,6 @@ bool sa_huge_filler_can_release(struct sa_huge_filler *f, struct sa_filler_least
  * *ret_empty: the hugepage is empty now. */
 uint32_t sa_huge_filler_end(struct sa_huge_filler *f, struct sa_filler_release *r,
                             const uint64_t *done, bool *ret_empty);
-
-/* Free backed pages that are likely to be needed, by the demand of the recent past. */
-size_t sa_huge_filler_held_back(const struct sa_huge_filler *f);
-
-/* How many of `pages` may be released: not those held back. Counts the decision. */
-size_t sa_huge_filler_may_release(struct sa_huge_filler *f, size_t pages);
 
 /* A hugepage that is nearly full, to be collapsed; NULL: none. It leaves the queue. */
 struct sa_huge_tracker *sa_huge_filler_next_full(struct sa_huge_filler *f);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Release in the filler: free pages of partly taken hugepages, the decisions not to release them
- * and whether those were right, and the metrics. See huge_filler.h.
+ * Release in the filler: free pages of partly taken hugepages, and the metrics. See huge_filler.h.
  */
 #include "alloc/page_heap/huge/huge_filler.h"
 
@@ -18,23 +17,6 @@ static struct sa_huge_moment filler_moment(const struct sa_huge_filler *f)
     for (int kind = 0; kind < SA_HUGE_KINDS; kind++)
         m.hugepages[kind] = f->kinds[kind];
     return m;
-}
-
-/* Demand has passed the level of some decisions not to release: they were right. */
-SA_RARE static void skips_confirm(struct sa_huge_filler *f, size_t demand)
-{
-    f->skip_level = SIZE_MAX;
-    for (unsigned i = 0; i < SA_SLIDING_WINDOW_SLOTS; i++) {
-        struct sa_filler_skip *s = &f->slots[i].skip;
-
-        if (s->count && demand > s->level) {
-            f->correct += s->count;
-            f->correct_pages += s->pages;
-            s->count = 0;
-        } else if (s->count) {
-            f->skip_level = sa_min(f->skip_level, s->level);
-        }
-    }
 }
 
 void sa_huge_filler_note(struct sa_huge_filler *f)
@@ -54,8 +36,6 @@ void sa_huge_filler_note(struct sa_huge_filler *f)
     hugepages = peak->hugepages[0] + peak->hugepages[1] + peak->hugepages[2] + peak->hugepages[3];
     if (f->hugepages > hugepages)
         *peak = filler_moment(f);
-    if (demand > f->skip_level)
-        skips_confirm(f, demand);
 }
 
 void sa_huge_filler_tick(struct sa_huge_filler *f, uint64_t now_ns)
@@ -73,52 +53,7 @@ void sa_huge_filler_tick(struct sa_huge_filler *f, uint64_t now_ns)
             &f->slots[(f->demand.at + SA_SLIDING_WINDOW_SLOTS - i) % SA_SLIDING_WINDOW_SLOTS];
 
         slot->peak_demand = slot->peak_hugepages = now;
-        slot->skip.count = 0; /* its time is over: the decision was wrong */
     }
-    if (passed && f->skip_level != SIZE_MAX)
-        skips_confirm(f, 0);
-}
-
-/* The demand that the recent past makes likely. */
-static size_t filler_expected(const struct sa_huge_filler *f)
-{
-    const uint64_t second = 1000000000;
-    size_t expected = 0;
-
-    if (f->skip_s[SA_SKIP_PEAK])
-        return sa_sliding_window_max(&f->demand, f->skip_s[SA_SKIP_PEAK] * second);
-    if (f->skip_s[SA_SKIP_SHORT])
-        expected += sa_sliding_window_rise(&f->demand, f->skip_s[SA_SKIP_SHORT] * second);
-    if (f->skip_s[SA_SKIP_LONG])
-        expected += sa_sliding_window_trend(&f->demand, f->skip_s[SA_SKIP_LONG] * second);
-    return expected ? sa_min(expected, sa_sliding_window_max(&f->demand, SA_FILLER_REPORT_NS)) : 0;
-}
-
-size_t sa_huge_filler_held_back(const struct sa_huge_filler *f)
-{
-    size_t demand = f->taken_pages - f->moving_pages, expected = filler_expected(f);
-
-    return expected > demand ? sa_min(expected - demand, sa_huge_filler_backed(f)) : 0;
-}
-
-size_t sa_huge_filler_may_release(struct sa_huge_filler *f, size_t pages)
-{
-    size_t backed = sa_huge_filler_backed(f);
-    size_t may = sa_min(pages, backed - sa_huge_filler_held_back(f)), level;
-    struct sa_filler_skip *s;
-
-    SA_DCHECK(may <= pages);
-    if (may == pages)
-        return pages;
-    level = f->taken_pages - f->moving_pages + backed - sa_min(backed, pages);
-    s = &f->slots[f->demand.at].skip;
-    s->level = s->count ? sa_max(s->level, level) : level;
-    s->pages = (s->count ? s->pages : 0) + pages - may;
-    s->count++;
-    f->skipped++;
-    f->skipped_pages += pages - may;
-    f->skip_level = sa_min(f->skip_level, s->level);
-    return may;
 }
 
 static struct sa_huge_tracker *filler_candidate(struct sa_huge_filler *f,
@@ -261,23 +196,6 @@ SA_RARE uint32_t sa_huge_filler_end(struct sa_huge_filler *f, struct sa_filler_r
     return released;
 }
 
-static void report_skips(const struct sa_huge_filler *f, struct sa_huge_filler_stats *ret)
-{
-    for (unsigned i = 0; i < SA_SLIDING_WINDOW_SLOTS; i++) {
-        const struct sa_filler_skip *s = &f->slots[i].skip;
-
-        ret->pending += s->count;
-        ret->pending_pages += s->count ? s->pages : 0;
-    }
-    ret->skipped = f->skipped;
-    ret->skipped_pages = f->skipped_pages;
-    ret->correct = f->correct;
-    ret->correct_pages = f->correct_pages;
-    for (int i = 0; i < SA_SKIPS; i++)
-        ret->skip_s[i] = f->skip_s[i];
-    ret->skip_check_s = SA_FILLER_REPORT_NS / 1000000000u;
-}
-
 static size_t moment_hugepages(const struct sa_huge_moment *m)
 {
     return m->hugepages[0] + m->hugepages[1] + m->hugepages[2] + m->hugepages[3];
@@ -305,5 +223,4 @@ SA_RARE void sa_huge_filler_report(const struct sa_huge_filler *f, struct sa_hug
     ret->min_free_pages = sa_sliding_window_min(&f->free_min, SA_FILLER_REPORT_NS);
     ret->min_free_backed_pages = sa_sliding_window_min(&f->backed_min, SA_FILLER_REPORT_NS);
     report_peaks(f, ret);
-    report_skips(f, ret);
 }

@@ -60,13 +60,8 @@ SA_LAYOUT = {
     SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, filler.demand),
     SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, filler.free_min),
     SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, filler.backed_min),
-    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, filler.skip_s),
     SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, filler.subreleased_pages),
     SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, filler.subreleased_hugepages),
-    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, filler.skipped),
-    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, filler.skipped_pages),
-    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, filler.correct),
-    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, filler.correct_pages),
     SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, filler.slots),
 };
 SA_LAYOUT_STATIC_ADDRESS("huge", sa_huge_heap_ordinary);

@@ -52,9 +52,6 @@ bool sa_huge_heap_collapse_due(struct sa_huge_heap *h) SA_EXCLUDES(SA_RANK_PAGE_
 uint64_t sa_huge_heap_collapse(struct sa_huge_heap *h, uint64_t max_ns)
     SA_EXCLUDES(SA_RANK_PAGE_HEAP); /* thp_collapse.c */
 
-void sa_huge_heap_set_skip(struct sa_huge_heap *h, enum sa_skip which, uint64_t seconds)
-    SA_EXCLUDES(SA_RANK_PAGE_HEAP);
-uint64_t sa_huge_heap_skip(const struct sa_huge_heap *h, enum sa_skip which);
 void sa_huge_heap_set_hugepages(struct sa_huge_heap *h, enum sa_hugepages choice);
 
 uint64_t sa_huge_heap_freed(const struct sa_huge_heap *h);

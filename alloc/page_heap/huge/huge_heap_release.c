@@ -306,7 +306,6 @@ static void heap_make_due(struct sa_huge_heap *h, double part) SA_REQUIRES(SA_RA
         h->due[i] = (size_t)((double)(h->due[i] - kept) * part);
         keep -= kept;
     }
-    h->due[SA_IDLE_FILLER] = sa_huge_filler_may_release(&h->filler, h->due[SA_IDLE_FILLER]);
     if (SA_UNLIKELY(h->refault_credit | h->refaults))
         sa_huge_heap_forget(
             h, h->due[SA_IDLE_CACHED] + h->due[SA_IDLE_REGIONS] + h->due[SA_IDLE_FILLER], part);
@@ -422,12 +421,5 @@ SA_RARE void sa_huge_heap_prepare(struct sa_huge_heap *h)
 {
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
     sa_huge_heap_touch_records(h, h->first, h->end - h->first);
-    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
-}
-
-SA_RARE void sa_huge_heap_set_skip(struct sa_huge_heap *h, enum sa_skip which, uint64_t seconds)
-{
-    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
-    sa_store_relaxed(&h->filler.skip_s[which], sa_min(seconds, SA_SKIP_MAX_S));
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
 }

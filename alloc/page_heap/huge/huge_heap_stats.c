@@ -34,11 +34,6 @@ void sa_huge_heap_span_emptied(struct sa_huge_heap *h, struct sa_span *s)
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
 }
 
-SA_RARE uint64_t sa_huge_heap_skip(const struct sa_huge_heap *h, enum sa_skip which)
-{
-    return sa_load_relaxed(&h->filler.skip_s[which]);
-}
-
 SA_RARE void sa_huge_heap_range(struct sa_huge_heap *h, uintptr_t *ret_start, uintptr_t *ret_end)
 {
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);

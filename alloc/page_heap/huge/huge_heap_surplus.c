@@ -57,17 +57,6 @@ SA_START_DATA unsigned char sa_page_heap_swings;
 SA_START_DATA unsigned char sa_page_heap_fall;
 uint64_t sa_page_heap_lean_ns;
 
-/* Free pages of the filler that are held back for demand that is likely to return, and the span
- * that was freed last, if the filler has it: for the filler, it is in use. */
-SA_RARE static size_t heap_held_back(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
-{
-    size_t held = sa_huge_filler_held_back(&h->filler);
-
-    if (held && h->recent && sa_hugepage_map_tracker(&h->owners, h->recent->start >> SA_HUGE_SHIFT))
-        held += h->recent->pages;
-    return held;
-}
-
 /* How many pages fewer are in use than at the highest point of the last second; see top. */
 SA_RARE static size_t heap_fell(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
@@ -198,7 +187,6 @@ SA_RARE size_t sa_huge_heap_surplus(struct sa_huge_heap *h)
     cached = sa_huge_cache_surplus(&h->cache) * SA_HUGE_PAGES;
     surplus = sa_max(cached, backed > keep ? backed - keep : 0);
     surplus = sa_min(surplus, backed - sa_min(backed, sa_limits_keep()));
-    surplus = surplus ? sa_min(surplus, backed - heap_held_back(h)) : 0;
     return sa_limits_active() ? sa_max(surplus, sa_huge_heap_limit_surplus(h)) : surplus;
 }
 

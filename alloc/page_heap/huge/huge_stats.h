@@ -62,12 +62,6 @@ struct sa_huge_filler_stats {
     size_t min_free_pages;        /* least free and unmapped pages at any time */
     size_t min_free_backed_pages; /* least free pages: the realized fragmentation */
     struct sa_huge_moment peak_demand, peak_hugepages;
-    /* Decisions not to release free pages of partly used hugepages, as demand was expected back. */
-    uint64_t skipped, skipped_pages; /* since start */
-    uint64_t correct, correct_pages; /* of those older than the interval below */
-    uint64_t pending, pending_pages; /* of those younger */
-    uint64_t skip_s[SA_SKIPS];       /* the intervals that are set; 0: off */
-    uint64_t skip_check_s;           /* age at which a decision is judged */
 };
 
 struct sa_huge_region_stats {

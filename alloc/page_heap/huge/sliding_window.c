@@ -44,24 +44,3 @@ size_t sa_sliding_window_max(const struct sa_sliding_window *w, uint64_t ns)
         max = sa_max(max, w->max[slot_at(w, i)]);
     return max;
 }
-
-SA_RARE size_t sa_sliding_window_rise(const struct sa_sliding_window *w, uint64_t ns)
-{
-    size_t rise = 0;
-
-    for (uint64_t i = 0; i < slots_of(w, ns); i++) {
-        size_t at = slot_at(w, i);
-
-        rise = sa_max(rise, w->max[at] - w->min[at]);
-    }
-    return rise;
-}
-
-SA_RARE size_t sa_sliding_window_trend(const struct sa_sliding_window *w, uint64_t ns)
-{
-    size_t trend = 0;
-
-    for (uint64_t i = 0; i < slots_of(w, ns); i++)
-        trend = sa_max(trend, w->min[slot_at(w, i)]);
-    return trend;
-}

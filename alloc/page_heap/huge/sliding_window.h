@@ -46,8 +46,4 @@ void sa_sliding_window_advance(struct sa_sliding_window *w, uint64_t now_ns);
 size_t sa_sliding_window_min(const struct sa_sliding_window *w, uint64_t ns);
 size_t sa_sliding_window_max(const struct sa_sliding_window *w, uint64_t ns);
 
-/* The greatest difference within a single slot, and the greatest of the slots' minima. */
-size_t sa_sliding_window_rise(const struct sa_sliding_window *w, uint64_t ns);
-size_t sa_sliding_window_trend(const struct sa_sliding_window *w, uint64_t ns);
-
 #endif

@@ -33,9 +33,9 @@ int main(void)
         {"cpu_cache", "64k", "64k"},
         {"sample_interval", "512k", "512k"},
         {"sample_interval", "0", "0"},
-        {"skip_subrelease_interval", "60s", "60"},
-        {"skip_subrelease_short_interval", "61", "61"},
-        {"skip_subrelease_long_interval", "300", "300"},
+        {"skip_subrelease_interval", "60s", "0"}, /* without effect */
+        {"skip_subrelease_short_interval", "61", "0"},
+        {"skip_subrelease_long_interval", "300", "0"},
         {"profile_threads", "true", "on"},
         {"soft_limit", "1g", "1g"},
         {"soft_limit", "0", "0"},

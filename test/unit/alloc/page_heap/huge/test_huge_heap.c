@@ -343,59 +343,6 @@ static void test_heap_keeps_needed_hugepages_whole(void **state)
     test_child_passes(keep_needed, NULL);
 }
 
-/*
- * Demand that comes and goes: with a rule set, what will be needed again is kept, and found right.
- * More than the heap keeps in any case, so that what is freed would go back at once.
- */
-static void come_and_go(void *peak)
-{
-    struct sa_huge_stats *stats = calloc(1, sizeof(*stats));
-
-    fake.random.state = 79;
-    if (peak) {
-        sa_page_heap_set_skip(HEAP, SA_SKIP_PEAK, 60);
-    } else { /* demand rises and falls within five seconds, so a swing is all of it */
-        sa_page_heap_set_skip(HEAP, SA_SKIP_SHORT, 60);
-        sa_page_heap_set_skip(HEAP, SA_SKIP_LONG, 300);
-    }
-    assert_int_equal(sa_page_heap_skip(HEAP, SA_SKIP_PEAK), peak ? 60 : 0);
-    assert_int_equal(sa_page_heap_skip(HEAP, SA_SKIP_LONG), peak ? 0 : 300);
-    sa_page_heap_tick(HEAP, program.now_ns); /* windows of demand begin */
-    for (int round = 0; round < 8; round++) {
-        uint64_t released;
-
-        for (int i = 0; i < 1000; i++)
-            fake_touch(program_take(32, 1, false)->start, 32);
-        sa_page_heap_huge_stats(HEAP, stats);
-        released = stats->heap.released_ever_bytes;
-        for (int i = 998; i >= 0; i -= 2) /* every second, so that hugepages stay in use */
-            program_give((unsigned)i);
-        for (int i = 0; i < 40; i++)
-            sa_page_heap_tick(HEAP, program.now_ns += 500000000);
-        sa_page_heap_huge_stats(HEAP, stats);
-        assert_int_equal(stats->heap.released_ever_bytes, released);
-        assert_true(stats->filler.free_pages >= 350 * 32); /* some were given back without memory */
-        while (program.count)
-            program_give(program.count - 1);
-    }
-    assert_true(stats->filler.skipped > 0);
-    assert_true(stats->filler.correct > 0);
-    assert_true(stats->filler.correct + stats->filler.pending <= stats->filler.skipped);
-    /* A minute in which the rule still holds, or five, and five in which no decision is younger. */
-    for (int i = 0; i < 2 * (300 + 300 + 10); i++)
-        sa_page_heap_tick(HEAP, program.now_ns += 500000000);
-    sa_page_heap_huge_stats(HEAP, stats);
-    assert_int_equal(stats->filler.pending, 0);
-    assert_int_equal(stats->filler.subreleased_pages > 0 || stats->filler.hugepages <= 1, 1);
-}
-
-static void test_heap_skips_releases_that_demand_speaks_against(void **state)
-{
-    (void)state;
-    test_child_passes(come_and_go, "peak");
-    test_child_passes(come_and_go, NULL);
-}
-
 /* The parts of the report add up to what is mapped. */
 static void report(void *unused)
 {
@@ -450,7 +397,6 @@ int main(void)
         cmocka_unit_test(test_heap_keeps_what_is_needed_again),
         cmocka_unit_test(test_heap_keeps_needed_hugepages_whole),
         cmocka_unit_test(test_heap_releases_in_steps),
-        cmocka_unit_test(test_heap_skips_releases_that_demand_speaks_against),
         cmocka_unit_test(test_heap_reports_all_of_its_pages),
     };
 
