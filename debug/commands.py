@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands `salloc info`, `salloc heap` and `salloc stats`, and the connections to gdb's events. This is the last
+"""The commands `salloc info`, `salloc heap`, `salloc stats` and `salloc report`, and the connections to gdb's events. This is the last
 file: the call at its end installs both, once, even if the program has several copies of the library."""
 
 
@@ -54,6 +54,14 @@ class StatsCommand(HeapCommand):
         return Heap().stats()
 
 
+class ReportCommand(HeapCommand):
+    """Print the last report of a misuse, also one that could be written nowhere."""
+
+    def lines(self, argument):
+        text = gdb.parse_and_eval('*(char **) &salloc_abort_message')
+        return text.string(errors='replace').splitlines() if text else ['There is no report.']
+
+
 def install():
     """Connects the functions to gdb's events and defines the commands."""
     if getattr(gdb, 'salloc_installed', False):
@@ -71,6 +79,7 @@ def install():
     InfoCommand('info')
     SummaryCommand('heap')
     StatsCommand('stats')
+    ReportCommand('report')
 
 
 install()

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fatal errors and warnings. A fatal error writes one line to stderr in one write, then the stacks
- * that belong to it (sa_fatal_report), and aborts. It uses no malloc, no stdio and no lock.
+ * Fatal errors and warnings. A fatal error writes one line to stderr in one write, if that still is
+ * stderr, then the stacks that belong to it (sa_fatal_report), and aborts. It uses no malloc, no
+ * stdio and no lock.
  *
  * The callers of sa_fatal release every lock first and then call, so that a handler of SIGABRT that
  * allocates works. sa_fatal_internal may be called with locks held.

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whether descriptor 2 is stderr. A program may close it and open a data file or a connection,
- * which gets the number 2. A line that the program survives must not go there, so it is written
- * only if descriptor 2 is the file that it was when the library was loaded (device and inode), and
- * that is what people or logs read: a terminal, a pipe, a regular file, or the socket that the
- * variable JOURNAL_STREAM names. A socket that is descriptor 0, too, is a connection (inetd).
+ * which gets the number 2. No line of the library goes there: each is written only if descriptor 2
+ * is the file that it was when the library was loaded (device and inode), and that is what people
+ * or logs read: a terminal, a pipe, a regular file, or the socket that the variable JOURNAL_STREAM
+ * names. A socket that is descriptor 0, too, is a connection (inetd).
  *
  * Start-up writes the variables, before there is a second thread. Later only `answer` changes.
  */

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #define MESSAGE_BYTES (64 * 1024) /* mapped; three stacks of 64 frames with long names fit */
+#define FEW_BYTES     512         /* the first line and the process fit */
 
 /* The layout of libc, in a mapping of its own: libc unmaps it when it gets another message. */
 struct message {
@@ -24,8 +25,11 @@ struct message {
 };
 
 static struct message *message; /* NULL: there is none */
+static char *text;              /* of the message, or `few` */
+static size_t room;             /* bytes of the text that fit, with the terminator */
 static size_t used;             /* bytes of the text, without the terminator */
 static bool is_libcs;           /* libc knows the message, and owns its mapping */
+static char few[FEW_BYTES];     /* the text without memory for a message */
 
 const char *salloc_abort_message;
 
@@ -108,7 +112,10 @@ void sa_abort_message_begin(bool aborts)
     message = sa_vm_map(NULL, MESSAGE_BYTES, "salloc:report");
     is_libcs = variable != NULL;
     used = 0;
-    salloc_abort_message = message ? message->text : NULL;
+    text = message ? message->text : few;
+    room = message ? MESSAGE_BYTES - sizeof(*message) : FEW_BYTES;
+    text[0] = '\0';
+    salloc_abort_message = text;
     if (!message)
         return;
     message->bytes = MESSAGE_BYTES;
@@ -116,13 +123,11 @@ void sa_abort_message_begin(bool aborts)
         *variable = message;
 }
 
-void sa_abort_message_add(const char *text, size_t bytes)
+void sa_abort_message_add(const char *line, size_t bytes)
 {
-    if (!message)
-        return;
-    SA_DCHECK(used < MESSAGE_BYTES - sizeof(*message));
-    bytes = sa_min(bytes, MESSAGE_BYTES - sizeof(*message) - 1 - used);
-    memcpy(message->text + used, text, bytes);
+    SA_DCHECK(used < room);
+    bytes = sa_min(bytes, room - 1 - used);
+    memcpy(text + used, line, bytes);
     used += bytes;
-    message->text[used] = '\0';
+    text[used] = '\0';
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The text of a report for readers of a core dump. salloc_abort_message points to it, and so does
- * libc's __abort_msg, which debuggers and crash reporters print.
+ * The text of a report for readers of a core dump, also where it could be written nowhere else.
+ * salloc_abort_message points to it, and so does libc's __abort_msg, which debuggers and crash
+ * reporters print.
  *
  * libc has no public name for __abort_msg. The library finds it in the tables of the loaded libc,
  * and does not depend on it. Where it is missing (a static program, another libc),
@@ -21,10 +22,10 @@
 extern const char *salloc_abort_message SA_EXPORT;
 
 /* Begins a new text. aborts: the process is about to abort, and libc gets the text, too. Without
- * memory for it there is no text. */
+ * memory for it the text is cut to its first lines, and libc gets none. */
 void sa_abort_message_begin(bool aborts);
 
 /* Adds to the text. The part that does not fit into 64 KiB is left out. */
-void sa_abort_message_add(const char *text, size_t bytes);
+void sa_abort_message_add(const char *line, size_t bytes);
 
 #endif

@@ -9,6 +9,7 @@
 #include "alloc/os/clock.h"
 #include "alloc/os/sys.h"
 #include "alloc/os/thread.h"
+#include "alloc/output/stderr_file.h"
 #include "pagemap/pagemap.h"
 #include "sampling/guard/guarded.h"
 #include "sampling/guard/misuse_frames.h"
@@ -351,7 +352,8 @@ void sa_misuse_fatal(const char *what, const void *pointer, const char *line)
     r.done = done_by(what);
     r.now = sa_clock_ns();
     if (!sa_reporting_begin(SA_REPORTING_ABORTS)) {
-        sa_fatal_write(line, strlen(line));
+        if (sa_stderr_file_may())
+            sa_fatal_write(line, strlen(line));
         return;
     }
     sa_reporting_call(say_text, (void *)line);

@@ -305,9 +305,11 @@ SA_FORK void sa_reporting_after_fork(void)
 
 bool sa_reporting_begin(enum sa_reporting_end end)
 {
-    bool to_stderr = end != SA_REPORTING_SURVIVES || sa_stderr_file_may();
+    bool to_stderr = sa_stderr_file_may();
 
-    if ((!to_stderr && (!sa_reporting_path || !sa_reporting_path[0])) || !own(end))
+    if (end == SA_REPORTING_SURVIVES && !to_stderr && (!sa_reporting_path || !sa_reporting_path[0]))
+        return false; /* nobody would read it */
+    if (!own(end))
         return false;
     reporting.to_stderr = to_stderr;
     sa_reporting_prepare();

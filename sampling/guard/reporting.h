@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The making of reports of misuse. There is one report at a time, on a stack of its own. Its lines
- * go to stderr, to the file of `report:PATH`, and to memory where a core dump shows them. A report
- * that the program survives goes to stderr only if that still is stderr
- * (alloc/output/stderr_file.h).
+ * go to stderr, if that still is stderr (alloc/output/stderr_file.h), to the file of `report:PATH`,
+ * and to memory where a core dump shows them.
  *
  * Nothing here allocates, waits for a lock, or asks the loader under a lock. Memory that a report
  * reads may be damaged: a fault ends that part of the report, and the report continues with the
@@ -48,7 +47,7 @@ bool sa_reporting_confined(void);
 void sa_reporting_prepare(void);
 
 /* Begins a report of this thread. False: this thread reports already, another one has reported for
- * too long, or there is no place for a report that the program survives. */
+ * too long, or nobody could read a report that the program survives. */
 bool sa_reporting_begin(enum sa_reporting_end end);
 
 /* Writes a line outside of a report, that the program survives: to stderr, if that still is stderr,

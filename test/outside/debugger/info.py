@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The commands salloc info, heap and stats on blocks of every kind, in a process and in its core: what they say of each
-pointer, and that nothing is called in the program. Also with a library without symbols, and without one.
+pointer, and that nothing is called in the program; and salloc report. Also with a library without symbols, and without one.
 
 usage: info.py LIBRARY PROGRAM [VARIABLE=VALUE...]    (PROGRAM: blocks.c)
 Status 77: there is no gdb here, or it may not trace."""
@@ -114,6 +114,14 @@ class Info(unittest.TestCase):
         shutil.copy(SCRIPT, library + '-gdb.py')
         said, _ = ask('sample_interval:0,sample_quarantine:0', library=library)
         self.plain(said)
+
+    def test_report(self):
+        core = os.path.join(self.folder, 'core')
+        said = gdb([PROGRAM], ['break ready', 'run', 'salloc report', 'print ((void (*)(void *)) free)(large_freed)',
+                               'salloc report', 'generate-core-file ' + core])
+        self.assertEqual(said[2], 'There is no report.')
+        self.assertRegex(said[4], r'^salloc: double free: 0x[0-9a-f]+ .*\nsalloc:   in process \d+')
+        self.assertEqual(gdb([PROGRAM, core], ['salloc report']), [said[4]])
 
     def test_errors_are_lines(self):
         said = gdb([PROGRAM], ['source ' + SCRIPT, 'salloc info live', 'break main', 'break ready', 'run', 'continue', 'salloc info', 'salloc info nothing'])

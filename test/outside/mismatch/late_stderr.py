@@ -1,22 +1,32 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A report that the program survives goes to stderr if that still is what it was at load, else to report:PATH or nowhere;
-never among the program's data. So does a line that says that a file could not be written.
+"""A report goes to stderr if that still is what it was at load, else to report:PATH or nowhere; never among the program's
+data, whether the program survives it, or is aborted, or ends with a fault. So does a line that says that a file could not
+be written.
 
-usage: late_stderr.py LIBRARY PROGRAM
+usage: late_stderr.py LIBRARY PROGRAM MODE, which is survives, aborts, faults or hardened
 """
 import os
 import pty
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import tty
 import unittest
 
 LIBRARY, PROGRAM = map(os.path.abspath, sys.argv[1:3])
-RECORDS = b''.join(b'record %d'.ljust(65, b'\0') % i for i in range(5))
-REPORT = b'salloc: mismatched free'
+# The options, the misuse and its report, how the program ends, and the records before that.
+MODES = {
+    'survives': ('sample_interval:1', 'mismatch', b'salloc: mismatched free', 0, 5),
+    'aborts': ('sample_interval:0', 'twice', b'salloc: double free', -signal.SIGABRT, 1),
+    'faults': ('sample_interval:1,guarded_sample:1', 'beside', b'salloc: heap buffer overflow', -signal.SIGSEGV, 1),
+    'hardened': ('hardening:on', 'mismatch', b'salloc: mismatched free', -signal.SIGABRT, 1),
+}
+CONF, MISUSE, REPORT, END, COUNT = MODES[sys.argv[3]]
+RECORDS = b''.join((b'record %d' % i).ljust(64, b'\0') for i in range(COUNT))
 
 
 def stream(fd):
@@ -38,13 +48,13 @@ class LateStderr(unittest.TestCase):
             return f.read()
 
     def run_it(self, *arguments, conf='', journal=None, **more):
-        env = {**os.environ, 'LD_PRELOAD': LIBRARY, 'SALLOC_CONF': 'sample_interval:1' + conf}
+        env = {**os.environ, 'LD_PRELOAD': LIBRARY, 'SALLOC_CONF': CONF + conf}
         env.pop('JOURNAL_STREAM', None)
         if journal:
             env['JOURNAL_STREAM'] = journal
-        done = subprocess.run([PROGRAM, *arguments], env=env, check=False,
+        done = subprocess.run([PROGRAM, MISUSE, *arguments], env=env, check=False,
                               **{'stdin': subprocess.DEVNULL, 'stdout': subprocess.PIPE, 'stderr': subprocess.PIPE, **more})
-        self.assertEqual(done.returncode, 0, done)
+        self.assertEqual(done.returncode, END, done)
         return done
 
     def sockets(self):
@@ -74,12 +84,14 @@ class LateStderr(unittest.TestCase):
         os.close(master)
 
     def test_closed_and_opened(self):
-        """A daemon without the three descriptors: its data has the number 2."""
-        for how in ('close', 'dup'):
+        """A daemon without the three descriptors: its data has the number 2. Behind a filter the library opens no file."""
+        for how in ('close', 'dup', 'filter', 'full'):
             done = self.run_it(how, self.path('data'), conf=',report:' + self.path('report'))
             self.assertEqual((self.read('data'), done.stderr), (RECORDS, b''), how)
-            self.assertIn(REPORT, self.read('report'))
-            os.unlink(self.path('report'))
+            self.assertEqual(os.path.exists(self.path('report')), how != 'filter')
+            if how != 'filter':
+                self.assertIn(REPORT, self.read('report'))
+                os.unlink(self.path('report'))
             self.run_it(how, self.path('data'))
             self.assertEqual(self.read('data'), RECORDS, how)
             self.assertEqual(os.listdir(self.folder), ['data'])
@@ -89,17 +101,16 @@ class LateStderr(unittest.TestCase):
         self.run_it('close', self.path('data'), stderr=None, preexec_fn=lambda: os.close(2))
         self.assertEqual(self.read('data'), RECORDS)
 
-    def test_protocol_pipe(self):
-        """A pipe to a parent, copied to 2."""
-        ends = os.pipe()
-
-        def third():
-            os.dup2(ends[1], 3)
-
-        done = self.run_it('dup', close_fds=False, preexec_fn=third)
-        os.close(ends[1])
-        self.assertEqual((os.read(ends[0], 1 << 16), done.stderr), (RECORDS, b''))
-        os.close(ends[0])
+    def test_protocol(self):
+        """A pipe to a parent, a connection or a serial line, copied to 2."""
+        line = pty.openpty()
+        tty.setraw(line[1])
+        for name, ends in (('pipe', os.pipe()), ('socket', [s.detach() for s in socket.socketpair()]), ('line', line)):
+            done = self.run_it('dup', close_fds=False, preexec_fn=lambda fd=ends[1]: os.dup2(fd, 3))
+            os.set_blocking(ends[0], False)
+            self.assertEqual((os.read(ends[0], 1 << 16), done.stderr), (RECORDS, b''), name)
+            os.close(ends[0])
+            os.close(ends[1])
 
     def test_inetd(self):
         """The connection is 0, 1 and 2; with some, 1 and 2 or only 2. JOURNAL_STREAM may be left from the parent."""
