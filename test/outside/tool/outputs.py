@@ -242,7 +242,7 @@ def documented():
     with open(DOC, encoding='utf-8') as f:
         section = f.read().split('\n## Outputs\n')[1].split('\n## ')[0]
     lines = [[cell.strip() for cell in line.strip('|').split('|')] for line in section.splitlines() if line.startswith('|')]
-    return {line[0]: dict(zip(lines[0][1:], line[1:])) for line in lines[2:]}
+    return {name: dict(zip(lines[0][1:], line[1:])) for line in lines[2:] for name in line[0].split(', ')}
 
 
 def devices_are_devices():
