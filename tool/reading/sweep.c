@@ -3,21 +3,16 @@
  * it the bytes that it announces. */
 #include "tool/reading/sweep.h"
 
+#include "tool/base/child.h"
 #include "tool/base/io.h"
 #include "tool/base/text.h"
 #include "tool/base/time.h"
 #include "tool/reading/processes.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define FRAME_SECONDS 3.0 /* of a process */
@@ -45,7 +40,7 @@ struct users {
 struct run {
     struct sa_sweep *sweep;
     pid_t *list;
-    size_t count;
+    size_t count, next; /* next: where a child begins */
     struct users users;
     struct sa_sweep_moment *moments;     /* of each process, pid 0: not known; or NULL */
     struct sa_sweep_cache_entry **found; /* what is known of each; or NULL */
@@ -124,10 +119,12 @@ static bool write_frame(int end, size_t index, const struct sa_buffer *out,
            sa_io_write_all(end, e->code ? e->text : out->data, frame.bytes) == 0;
 }
 
-static void child_main(const struct run *run, size_t from, int end)
+/* From the process `next` on. */
+static bool read_processes(void *arg, int end)
 {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    for (size_t i = from; i < run->count; i++) {
+    const struct run *run = arg;
+
+    for (size_t i = run->next; i < run->count; i++) {
         struct sa_error e = {SA_EXIT_DONE, ""};
         struct sa_buffer out = {NULL, 0, 0};
 
@@ -138,10 +135,10 @@ static void child_main(const struct run *run, size_t from, int end)
         else
             read_one(run->sweep, run->list[i], &out, &e);
         if (!write_frame(end, i, &out, &e))
-            _exit(1);
+            return false;
         sa_buffer_free(&out);
     }
-    _exit(0);
+    return true;
 }
 
 /* --- its parent --- */
@@ -149,22 +146,11 @@ static void child_main(const struct run *run, size_t from, int end)
 /* Exactly so many bytes until a moment, or false. */
 static bool read_until(int fd, void *data, size_t bytes, double end)
 {
-    struct pollfd ready = {.fd = fd, .events = POLLIN};
-    char *p = data;
+    ssize_t n = 0;
 
-    while (bytes) {
-        double left = end - sa_time_seconds();
-        ssize_t n = -1;
-
-        if (left <= 0 || (poll(&ready, 1, (int)(left * 1000) + 1) > 0 &&
-                          (n = read(fd, p, bytes)) <= 0 && errno != EINTR))
-            return false;
-        if (n > 0) {
-            p += n;
-            bytes -= (size_t)n;
-        }
-    }
-    return true;
+    for (char *p = data; bytes && (n = sa_child_read(fd, p, bytes, end)) > 0; p += n)
+        bytes -= (size_t)n;
+    return !bytes;
 }
 
 static bool is_unread(uint32_t code)
@@ -228,28 +214,19 @@ static size_t take_frames(struct run *run, size_t from, int fd, struct sa_error 
 /* Has a child read from there on; returns where to go on. */
 static size_t sweep_from(struct run *run, size_t from, struct sa_error *e)
 {
-    int ends[2];
-    pid_t child;
+    struct sa_child_task task = {.run = read_processes, .arg = run};
+    struct sa_child child;
+    int failed;
 
-    if (pipe2(ends, O_CLOEXEC) != 0) {
-        sa_error_set(e, SA_EXIT_FAILED, "a pipe: %s", strerror(errno));
+    run->next = from;
+    failed = sa_child_start(&task, &child);
+    if (failed) {
+        sa_error_set(e, SA_EXIT_FAILED, "a process: %s", strerror(failed));
         return run->count;
     }
-    fflush(stdout);
-    child = fork();
-    if (child == 0)
-        child_main(run, from, ends[1]);
-    close(ends[1]);
-    if (child < 0)
-        sa_error_set(e, SA_EXIT_FAILED, "a process: %s", strerror(errno));
-    else
-        from = take_frames(run, from, ends[0], e);
-    close(ends[0]);
-    if (child > 0) {
-        kill(child, SIGKILL);
-        while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
-            ;
-    }
+    from = take_frames(run, from, child.fd, e);
+    close(child.fd);
+    sa_child_end(child.pid, true);
     return from;
 }
 

@@ -3,7 +3,7 @@
 #include "tool/serve/job.h"
 
 #include "tool/base/budget.h"
-#include "tool/base/limit.h"
+#include "tool/base/child.h"
 #include "tool/base/time.h"
 #include "tool/reading/sweep_cache.h"
 #include "tool/serve/answer.h"
@@ -19,7 +19,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -132,8 +131,16 @@ static bool set_descriptors(const struct sa_job *job, int end, int known)
     return true;
 }
 
-static void child_main(const struct sa_job *job, int end, int known)
+/* What a child needs. */
+struct start {
+    const struct sa_job *job;
+    int known; /* a file with what earlier answers have found; negative: none */
+};
+
+static bool answer(void *arg, int end)
 {
+    const struct sa_job *job = ((const struct start *)arg)->job;
+    int known = ((const struct start *)arg)->known;
     struct sa_error e = {SA_EXIT_DONE, ""};
     sigset_t none;
 
@@ -143,10 +150,6 @@ static void child_main(const struct sa_job *job, int end, int known)
     signal(SIGINT, SIG_DFL);
     signal(SIGXFSZ, SIG_IGN);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    sa_limit_lower(RLIMIT_CPU, CPU_SECONDS);
-    sa_limit_lower(RLIMIT_FSIZE, job->memory / 4 < ANSWER_MAX ? job->memory / 4 : ANSWER_MAX);
-    sa_limit_lower(RLIMIT_CORE, 0);
-    sa_limit_memory(MEMORY_MAX);
     sa_budget_begin(job->memory / 4 * 3);
     sa_debuginfod_begin_command();
     if (!set_descriptors(job, end, known) || !become(&job->user))
@@ -242,23 +245,24 @@ static uint64_t share(const struct sa_jobs *jobs, enum sa_job_class class)
 static bool start(struct sa_jobs *jobs, struct sa_job *job)
 {
     const struct sa_jobs_known *known = find_known(jobs, job);
-    int ends[2];
+    struct start start = {job, known ? known->file : -1};
+    struct sa_child_task task = {
+        .run = answer,
+        .arg = &start,
+        .cpu_seconds = CPU_SECONDS,
+        .memory = MEMORY_MAX,
+        .file = job->memory / 4 < ANSWER_MAX ? job->memory / 4 : ANSWER_MAX,
+    };
+    struct sa_child child;
 
     if (is_about_all(&job->request))
         job->found = memfd_create("known", MFD_CLOEXEC);
     job->file = memfd_create("answer", MFD_CLOEXEC);
-    if (job->file < 0 || pipe2(ends, O_CLOEXEC) != 0)
+    if (job->file < 0 || sa_child_start(&task, &child) != 0)
         return false;
-    job->child = fork();
-    if (job->child == 0)
-        child_main(job, ends[1], known ? known->file : -1);
-    close(ends[1]);
-    if (job->child < 0) {
-        close(ends[0]);
-        return false;
-    }
+    job->child = child.pid;
     setpgid(job->child, job->child); /* whoever comes first */
-    job->ends = ends[0];
+    job->ends = child.fd;
     job->deadline = sa_time_seconds() + SECONDS_MAX + job->request.seconds;
     job->state = SA_JOB_RUNS;
     jobs->running[class_of(job)]++;

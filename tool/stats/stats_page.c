@@ -10,7 +10,6 @@
 #include "stats/stats_snapshot.h"
 #include "tool/base/child.h"
 #include "tool/base/io.h"
-#include "tool/base/limit.h"
 #include "tool/base/text.h"
 #include "tool/stats/state.h"
 
@@ -18,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -146,8 +144,6 @@ static bool answer(void *arg, int fd)
     struct sa_state state = {.target = job->target, .table = job->table, .e = &a.e};
     struct sa_fmt f = {NULL, 0, 0, false};
 
-    sa_limit_lower(RLIMIT_CPU, SECONDS_MAX);
-    sa_limit_memory(MEMORY_MAX);
     if (sa_state_take(&state)) {
         read_subject(job->target, job->table);
         make(job->task, &f, &a.e);
@@ -196,7 +192,12 @@ static bool run_task(struct sa_target *t, const struct sa_table *table, const st
                      struct sa_buffer *ret, uint64_t *ret_dropped, struct sa_error *e)
 {
     struct job job = {t, table, task};
-    struct sa_child_task child = {answer, &job, WALL_SECONDS, PAGE_MAX};
+    struct sa_child_task child = {.run = answer,
+                                  .arg = &job,
+                                  .seconds = WALL_SECONDS,
+                                  .answer_max = PAGE_MAX,
+                                  .cpu_seconds = SECONDS_MAX,
+                                  .memory = MEMORY_MAX};
     struct sa_buffer text = {NULL, 0, 0};
     int number;
     enum sa_child_end end = sa_child_run(&child, &text, &number);

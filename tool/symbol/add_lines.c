@@ -466,8 +466,10 @@ static void tell_end(enum sa_child_end end, int number)
 bool sa_add_lines(struct sa_profile_file *file, const char *root, struct sa_error *e)
 {
     struct job job = {file, root};
-    struct sa_child_task task = {make_with_lines, &job, LINES_SECONDS + sa_debuginfod_allowed(),
-                                 PROFILE_MAX};
+    struct sa_child_task task = {.run = make_with_lines,
+                                 .arg = &job,
+                                 .seconds = LINES_SECONDS + sa_debuginfod_allowed(),
+                                 .answer_max = PROFILE_MAX};
     struct sa_buffer out = {NULL, 0, 0};
     struct sa_profile_file new;
     int number;

@@ -232,7 +232,8 @@ int sa_debuginfod_open(const unsigned char *id, size_t bytes, bool debug, char *
 {
     double start = sa_time_seconds(), left = command ? allowed - command->waited : 0;
     struct download d = {id, bytes, debug, left};
-    struct sa_child_task task = {download, &d, left, PATH_MAX + 16};
+    struct sa_child_task task = {
+        .run = download, .arg = &d, .seconds = left, .answer_max = PATH_MAX + 16};
     struct sa_buffer answer = {NULL, 0, 0};
     enum sa_child_end end;
     int number, fd = -1;
