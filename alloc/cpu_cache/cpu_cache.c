@@ -233,10 +233,14 @@ static void *cpu_pop(struct cpu_cache *c, int cpu, unsigned cls, uint64_t h,
     return obj;
 }
 
-static void cpu_decide(struct sa_sampling_decision *decision, bool sampled,
-                       const struct sa_rate *rate)
+/* Decides about an object that is handed out without a pop, unless a countdown has: draws from the
+ * generator of a cache. NULL: from that of the sampler. */
+SA_INLINE void cpu_decide(struct cpu_cache *c, const struct sa_rate *rate,
+                          struct sa_sampling_decision *decision)
 {
-    decision->sampled = sampled;
+    if (decision->sampled)
+        return;
+    decision->sampled = c ? sa_variate_bernoulli(&c->rng, rate->p) : sa_sampler_try(rate);
     decision->rate = *rate;
 }
 
@@ -265,16 +269,14 @@ void *sa_cpu_cache_alloc(unsigned cls, struct sa_sampling_decision *decision)
         if (!c)
             break;
         if (sa_state_avail(h) == 0) {
-            if (!decision->sampled)
-                cpu_decide(decision, sa_variate_bernoulli(&c->rng, rate.p), &rate);
+            cpu_decide(c, &rate, decision);
             return cpu_refill(c, cpu, cls);
         }
         obj = cpu_pop(c, cpu, cls, h, &rate, decision);
         if (obj)
             return obj;
     }
-    if (!decision->sampled)
-        cpu_decide(decision, sa_sampler_try(&rate), &rate);
+    cpu_decide(NULL, &rate, decision);
     if (!sa_transfer_remove(sa_percpu_cpu(), cls, &obj, 1))
         return NULL;
     sa_add_relaxed(&sa_cpu_outside[cls].allocs, 1);
@@ -310,10 +312,10 @@ SA_RARE void sa_cpu_cache_try(unsigned cls, struct sa_sampling_decision *ret_dec
 {
     int cpu;
     struct cpu_cache *c = cpu_current(&cpu);
+    struct sa_rate rate = sa_rate_of_class(cls);
 
-    ret_decision->rate = sa_rate_of_class(cls);
-    ret_decision->sampled = sa_sampler_try(&ret_decision->rate);
-    ret_decision->now_ns = 0;
+    *ret_decision = (struct sa_sampling_decision){.sampled = false};
+    cpu_decide(NULL, &rate, ret_decision);
     if (c)
         cpu_count_alloc(c, cls);
     else

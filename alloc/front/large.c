@@ -82,16 +82,13 @@ SA_RARE void sa_large_counts(struct sa_large_counts *ret)
 /* A block that has grown probably grows again: a moved block gets 1 / GROW_FRACTION more room. */
 #define GROW_FRACTION 8
 
-/* Makes a sampling decision for a block whose length has changed: a resize counts as a free and an
- * allocation. Otherwise the sample would not represent the new length. */
-static void large_sample(struct sa_span *s, size_t size, size_t align) SA_INSIDE_GATE
+/* Makes a block in use a sample, if its decision says so. */
+SA_INLINE void large_sample(const struct sa_sampling_decision *decision, struct sa_span *s,
+                            size_t size, size_t align) SA_INSIDE_GATE
 {
-    struct sa_sampling_decision decision;
-
     sa_cpu_cache_note_use();
-    sa_sampler_try_large(sa_span_bytes(s), &decision);
-    if (SA_UNLIKELY(decision.sampled))
-        sa_sampler_take_large(&decision, s, size, align);
+    if (SA_UNLIKELY(decision->sampled))
+        sa_sampler_take_large(decision, s, size, align);
 }
 
 /* True if a new block is to end before an inaccessible page. */
@@ -228,9 +225,7 @@ static void *large_begin(struct sa_span *s, size_t size, size_t align,
     s->origin = sa_caller_origin(align);
     large_arm(s, guard);
     sa_in_use_add((int64_t)sa_span_bytes(s));
-    sa_cpu_cache_note_use();
-    if (SA_UNLIKELY(decision->sampled))
-        sa_sampler_take_large(decision, s, size, align);
+    large_sample(decision, s, size, align);
     return (void *)s->start;
 }
 
@@ -289,6 +284,7 @@ void sa_large_free(struct sa_span *s)
 SA_RARE bool sa_large_resize(struct sa_span *s, size_t size)
 {
     size_t pages, before = s->pages;
+    struct sa_sampling_decision decision;
 
     if (size > PTRDIFF_MAX)
         return false;
@@ -317,7 +313,9 @@ SA_RARE bool sa_large_resize(struct sa_span *s, size_t size)
         large_count(frees, before << SA_PAGE_SHIFT);
         large_unsample(s);
         sa_in_use_add(((int64_t)s->pages - (int64_t)before) * SA_PAGE_BYTES);
-        large_sample(s, size, 1);
+        /* A resize counts as a free and an allocation: the sample represents the new length. */
+        sa_sampler_try_large(sa_span_bytes(s), &decision);
+        large_sample(&decision, s, size, 1);
     } else if (SA_UNLIKELY(s->sample != NULL)) {
         sa_sampler_set_requested(s, size);
     }

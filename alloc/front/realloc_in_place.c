@@ -22,7 +22,6 @@
 #include "alloc/front/sampled.h"
 #include "alloc/middle/central_free_list.h"
 #include "alloc/os/thread.h"
-#include "pagemap/pagemap.h"
 
 /* From this size on most classes have a span for each object. */
 #define GROW_MIN 65536
@@ -46,29 +45,27 @@ static bool grow_serves(unsigned cls, unsigned to)
 static void *begin_object(void *object, unsigned cls, size_t bytes, size_t size) SA_INSIDE_GATE
 {
     struct sa_sampling_decision decision;
-    void *sampled = NULL;
 
     sa_cpu_cache_note_use();
     sa_cpu_cache_try(cls, &decision);
-    if (SA_UNLIKELY(decision.sampled))
-        sampled = sa_sampled_begin(&decision, cls, object, bytes, size, 1);
-    return sampled ? sampled : object;
+    return sa_sampled_or(&decision, cls, object, bytes, size, 1);
 }
 
 SA_RARE void *sa_realloc_in_place(const struct sa_block *b, void *p, size_t size)
 {
     unsigned to = sa_block_class(size, 1);
     size_t bytes = sa_block_bytes(b);
-    struct sa_span *s;
 
     SA_DCHECK(sa_thread.gate_depth && size > bytes);
     if (sa_hardening.on || b->kind != SA_BLOCK_OBJECT || size > PTRDIFF_MAX ||
         !grow_serves(b->cls, to))
         return NULL;
+    SA_DCHECK(sa_load_relaxed(&b->span->state) == SA_SPAN_OBJECTS &&
+              b->span->start == (uintptr_t)p);
     sa_cpu_cache_check_freed(b->cls, p);
-    s = sa_pagemap_span((uintptr_t)p);
-    if (!s || !(to ? sa_central_extend(s, to) : sa_central_extend_large(s, sa_large_pages(size))))
+    if (!(to ? sa_central_extend(b->span, to)
+             : sa_central_extend_large(b->span, sa_large_pages(size))))
         return NULL;
     sa_cpu_cache_count_free(b->cls);
-    return to ? begin_object(p, to, bytes, size) : sa_large_begin(s, size, 1);
+    return to ? begin_object(p, to, bytes, size) : sa_large_begin(b->span, size, 1);
 }

@@ -16,6 +16,18 @@
 void *sa_sampled_begin(struct sa_sampling_decision *decision, unsigned cls, void *object,
                        size_t content, size_t size, size_t align) SA_INSIDE_GATE;
 
+/* The program's block for an object that was popped: a sampled one in its place if the decision
+ * says so, as sa_sampled_begin makes it, otherwise the object. */
+SA_INLINE void *sa_sampled_or(struct sa_sampling_decision *decision, unsigned cls, void *object,
+                              size_t content, size_t size, size_t align) SA_INSIDE_GATE
+{
+    void *sampled = SA_UNLIKELY(decision->sampled)
+                        ? sa_sampled_begin(decision, cls, object, content, size, align)
+                        : NULL;
+
+    return sampled ? sampled : object;
+}
+
 /* False if a sampled block of the class can begin without an object. Hardened: always true, because
  * the object is checked for writes after its free. */
 SA_INLINE bool sa_sampled_needs_object(unsigned cls, const struct sa_sampling_decision *decision)

@@ -94,17 +94,17 @@ static void *alloc_small(unsigned cls, size_t size, size_t align,
                          struct sa_sampling_decision *decision) SA_INSIDE_GATE
 {
     bool bare = SA_UNLIKELY(decision->sampled) && !sa_sampled_needs_object(cls, decision);
-    void *object, *sampled = NULL;
+    void *object, *sampled;
 
     if (bare && (sampled = sa_sampled_begin_without(decision, cls, size, align)))
         return sampled;
     object = sa_realign(cls, sa_cpu_cache_alloc(cls, decision), align);
     sa_cpu_cache_note_use();
-    if (SA_UNLIKELY(sa_hardening.on) && object)
+    if (!object || bare)
+        return object;
+    if (SA_UNLIKELY(sa_hardening.on))
         return begin_hardened(decision, object, cls, size, align);
-    if (SA_UNLIKELY(decision->sampled) && object && !bare)
-        sampled = sa_sampled_begin(decision, cls, object, 0, size, align);
-    return sampled ? sampled : object;
+    return sa_sampled_or(decision, cls, object, 0, size, align);
 }
 
 /* Allocates a block of a class (0: a large block). *zero: as for sa_large_alloc. */
@@ -296,14 +296,21 @@ SA_RARE void sa_front_free_sized(void *p, size_t size, size_t align)
     free_known(&b, p);
 }
 
-static SA_NOINLINE void *realloc_copy(void *p, size_t old_size, size_t size)
+/* Allocates a block with the content of another one, which the caller frees. */
+static SA_NOINLINE void *realloc_copy(const void *p, size_t old_size, size_t size)
 {
     void *q = sa_front_alloc(size, 1, false);
 
-    if (!q)
-        return NULL;
-    memcpy(q, p, sa_min(old_size, size));
-    sa_front_free_aligned(p, 0);
+    return q ? memcpy(q, p, sa_min(old_size, size)) : NULL;
+}
+
+/* Moves a block off the emergency heap, or within it. */
+SA_RARE static SA_NOINLINE void *realloc_emergency(void *p, size_t old_size, size_t size)
+{
+    void *q = realloc_copy(p, old_size, size);
+
+    if (q)
+        sa_emergency_heap_free(p, old_size);
     return q;
 }
 
@@ -376,12 +383,16 @@ static void *realloc_inside(const struct sa_block *b, void *p, size_t size) SA_I
         return q;
     /* The whole block: malloc_usable_size tells the program that it may use all of it. */
     q = realloc_copy(p, sa_block_bytes(b), size);
+    if (q) {
+        free_known(b, p);
+        return q;
+    }
     /* The failed allocation has released caches and free memory. Under a hard limit there may be
      * room now for the pages that are missing. */
-    if (SA_UNLIKELY(!q) && sa_limits_active() && !b->cls && sa_block_class(size, 1) == 0 &&
-        sa_large_resize(b->span, size))
-        return p;
-    return q;
+    return sa_limits_active() && !b->cls && sa_block_class(size, 1) == 0 &&
+                   sa_large_resize(b->span, size)
+               ? p
+               : NULL;
 }
 
 void *sa_front_realloc(void *p, size_t size)
@@ -392,12 +403,13 @@ void *sa_front_realloc(void *p, size_t size)
 
     SA_DCHECK(p && size);
     if (SA_UNLIKELY(sa_emergency_heap_owns(p, &old_size)))
-        return realloc_copy(p, old_size, size);
+        return realloc_emergency(p, old_size, size);
     sa_block_find(p, "invalid realloc", &b);
     sa_mismatch_check(&b, p, 1, true);
     sa_thread.caller_kind &= (uint8_t)~SA_CALLER_RAISED;
     if (realloc_stays(&b, p, size))
         return p;
+    check_guarded(&b);
     if (SA_UNLIKELY(!sa_fork_gate_enter())) {
         q = sa_emergency_heap_alloc(size, 1);
         if (q) {
