@@ -12,6 +12,7 @@
 #include "tool/reading/sweep.h"
 #include "tool/serve/families.h"
 #include "tool/stats/stats_page.h"
+#include "tool/top/row.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -33,50 +34,37 @@ static const char page_head[] =
 static const char page_rows_end[] = "</table>\n";
 static const char page_end[] = "</body></html>\n";
 
-static bool make_row(struct sa_reading *r, void *arg, struct sa_buffer *out, struct sa_error *e)
+static void put_row(const struct sa_row_values *row)
 {
-    struct sa_process process;
     char resident[SA_HUMAN_BYTES], used[SA_HUMAN_BYTES];
-    double bytes = 0;
-    uint64_t samples = 0;
-    int pid = r->target.pid;
+    int pid = row->process.pid;
 
-    (void)arg;
-    sa_live_count(&r->target, &r->table, &samples, &bytes, e);
-    if (e->code)
-        return false;
-    sa_process_read(pid, &process);
-    sa_human_bytes((double)process.resident, resident);
-    sa_human_bytes(bytes > 0 && bytes < 1e18 ? bytes : 0, used);
-    return sa_text_add(
-        out,
-        "<tr><td>%d</td><td>%s</td><td>%s</td><td>%s</td><td>%llu</td><td>"
-        "<a href=\"flame?pid=%d\">flame graph</a> "
-        "<a href=\"stats?pid=%d\">stats</a> "
-        "<a href=\"debug/pprof/heap?pid=%d\">heap</a> "
-        "<a href=\"debug/pprof/allocs?pid=%d&amp;seconds=30\">allocations of 30 s</a>"
-        "</td></tr>\n",
-        pid, process.name, resident, used, (unsigned long long)samples, pid, pid, pid, pid);
-}
-
-static bool take_row(pid_t pid, enum sa_exit code, const char *data, size_t bytes, void *arg)
-{
-    (void)pid;
-    (void)arg;
-    return code || fwrite(data, 1, bytes, stdout) == bytes;
+    sa_human_bytes((double)row->process.resident, resident);
+    sa_human_bytes((double)row->in_use, used);
+    printf("<tr><td>%d</td><td>%s</td><td>%s</td><td>%s</td><td>%llu</td><td>"
+           "<a href=\"flame?pid=%d\">flame graph</a> "
+           "<a href=\"stats?pid=%d\">stats</a> "
+           "<a href=\"debug/pprof/heap?pid=%d\">heap</a> "
+           "<a href=\"debug/pprof/allocs?pid=%d&amp;seconds=30\">allocations of 30 s</a>"
+           "</td></tr>\n",
+           pid, row->process.name, resident, used, (unsigned long long)row->samples, pid, pid, pid,
+           pid);
 }
 
 static void answer_index(struct sa_error *e)
 {
-    struct sa_sweep sweep = {.make = make_row, .take = take_row};
+    struct sa_rows rows = {0};
 
-    printf("%s", page_head);
-    if (!sa_sweep(&sweep, e))
+    if (!sa_rows_read(&rows, false, e))
         return;
+    printf("%s", page_head);
+    for (size_t i = 0; i < rows.count; i++)
+        put_row(&rows.rows[i]);
     printf("%s", page_rows_end);
-    if (sweep.unread)
-        printf("<p>%zu processes could not be read.</p>\n", sweep.unread);
+    if (rows.damaged)
+        printf("<p>%zu processes could not be read.</p>\n", rows.damaged);
     printf("%s", page_end);
+    sa_rows_free(&rows);
 }
 
 struct metrics {

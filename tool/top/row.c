@@ -156,7 +156,7 @@ static bool take_row(pid_t pid, enum sa_exit code, const char *data, size_t byte
         rows->refused++;
         rows->refused_pid = pid;
     }
-    if (code == SA_EXIT_VERSION || code == SA_EXIT_DAMAGED) {
+    if (code == SA_EXIT_VERSION || code == SA_EXIT_DAMAGED || code == SA_EXIT_FAILED) {
         rows->damaged++;
         if (next->complain)
             fprintf(stderr, "sallocctl: %.*s\n", (int)bytes, data);
