@@ -13,7 +13,6 @@
 #include "tool/base/time.h"
 
 #include <errno.h>
-#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +20,6 @@
 
 #define CHUNK      1024 /* records that are read at a time */
 #define STRIDE_MAX 4096
-#define P_MIN      1e-15
 #define PAUSE_MIN  1000000 /* ns between two looks at a ring that fills quickly, */
 #define PAUSE_MAX  250000000
 #define GRACE      1000000000
@@ -155,16 +153,12 @@ bool sa_event_trace_open(struct sa_event_trace *t, struct sa_reading *r, bool al
     return !e->code;
 }
 
-/* Whether the numbers are ones that samples have: the writers of files divide by them and add them
- * up. As of live samples (tool/samples/live.c). */
 static bool is_sound(const struct sa_ring_event *event)
 {
-    return event->handle && event->handle < 1ull << 60 && event->kind <= SALLOC_KIND_ALIGNED &&
-           event->p >= P_MIN && event->p <= 1 && isfinite(event->interval) &&
-           event->interval >= 0 && isfinite(event->offset) && isfinite(event->hits) &&
-           event->requested < 1ull << SA_ADDRESS_BITS && event->allocated &&
-           event->allocated < 1ull << SA_ADDRESS_BITS && event->align < 1ull << SA_ADDRESS_BITS &&
-           event->time_ns < 1ull << 62 && event->free_time_ns < 1ull << 62;
+    return sa_live_is_sound(event->p, event->interval, event->offset, event->hits, event->allocated,
+                            event->requested, event->align, event->kind) &&
+           event->handle && event->handle < 1ull << 60 && event->time_ns < 1ull << 62 &&
+           event->free_time_ns < 1ull << 62;
 }
 
 /* Puts our stacks in place of the target's. False: the event makes no sense, or has no stack that

@@ -103,13 +103,19 @@ static void walk_close(struct walk *w)
     free(w->second);
 }
 
+bool sa_live_is_sound(double p, double interval, double offset, double hits, uint64_t allocated,
+                      uint64_t requested, uint64_t align, unsigned kind)
+{
+    return p >= P_MIN && p <= 1 && isfinite(interval) && interval >= 0 && isfinite(offset) &&
+           isfinite(hits) && allocated && (allocated | requested | align) >> SA_ADDRESS_BITS == 0 &&
+           kind <= SALLOC_KIND_ALIGNED;
+}
+
 static bool is_sound(const struct record *r)
 {
-    return r->p >= P_MIN && r->p <= 1 && isfinite(r->interval) && r->interval >= 0 &&
-           isfinite(r->offset) && isfinite(r->hits) && r->allocated &&
-           r->allocated < 1ull << SA_ADDRESS_BITS && r->requested < 1ull << SA_ADDRESS_BITS &&
-           r->align < 1ull << SA_ADDRESS_BITS && r->kind <= SALLOC_KIND_ALIGNED && r->number &&
-           r->number < 1ull << 60 && r->time_ns < 1ull << 62;
+    return sa_live_is_sound(r->p, r->interval, r->offset, r->hits, r->allocated, r->requested,
+                            r->align, r->kind) &&
+           r->number && r->number < 1ull << 60 && r->time_ns < 1ull << 62;
 }
 
 static void parse(const struct walk *w, const char *bytes, struct record *ret)
@@ -294,21 +300,4 @@ bool sa_live_read_waste(struct sa_target *t, const struct sa_table *table, struc
 
     memset(ret, 0, sizeof(*ret));
     return sa_waste_open(&waste, t, table, e) && read_live(&w, table, e);
-}
-
-bool sa_live_count(struct sa_target *t, const struct sa_table *table, uint64_t *ret_count,
-                   double *ret_bytes, struct sa_error *e)
-{
-    uint64_t live = sa_table_variable(table, "live_samples", e), bits;
-    struct sa_field count = sa_table_field(table, "struct live_samples", "count", e);
-    struct sa_field bytes = sa_table_field(table, "struct live_samples", "bytes", e);
-
-    if (e->code)
-        return false;
-    if (!sa_field_read(t, live, count, ret_count) || !sa_field_read(t, live, bytes, &bits)) {
-        sa_error_set(e, SA_EXIT_DAMAGED, "the library's data cannot be read");
-        return false;
-    }
-    memcpy(ret_bytes, &bits, sizeof(bits));
-    return true;
 }

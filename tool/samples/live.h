@@ -26,8 +26,8 @@ bool sa_live_read_waste(struct sa_target *t, const struct sa_table *table, struc
 bool sa_live_add_copy(struct sa_live_copy *c, struct sa_stacks *stacks, uint64_t stack,
                       const struct sa_sample_copy *copy);
 
-/* How many samples are live now, and the estimate of the bytes that they stand for. */
-bool sa_live_count(struct sa_target *t, const struct sa_table *table, uint64_t *ret_count,
-                   double *ret_bytes, struct sa_error *e);
+/* Whether numbers are ones that a sample has: estimators divide by them and add them up. */
+bool sa_live_is_sound(double p, double interval, double offset, double hits, uint64_t allocated,
+                      uint64_t requested, uint64_t align, unsigned kind);
 
 #endif

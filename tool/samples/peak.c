@@ -12,7 +12,6 @@
 #include "sampling/record/place.h"
 #include "tool/base/time.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,10 +80,9 @@ static bool read_state(struct sa_target *t, const struct sa_table *table, struct
 
 static bool is_sound(const struct key *key, const struct folded *folded)
 {
-    return key->p > 1e-15 && key->p <= 1 && isfinite(key->interval) && key->interval >= 0 &&
-           key->allocated && key->allocated < 1ull << 48 && key->requested < 1ull << 48 &&
-           key->align < 1ull << 48 && key->kind <= SALLOC_KIND_ALIGNED &&
-           folded->samples < 1ull << 40 && isfinite(folded->offsets) && isfinite(folded->hits);
+    return sa_live_is_sound(key->p, key->interval, folded->offsets, folded->hits, key->allocated,
+                            key->requested, key->align, key->kind) &&
+           folded->samples < 1ull << 40;
 }
 
 /* One sum of records that were freed. False: no memory. */
