@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Times and sizes; see units.h. strtod would ask the locale what a decimal point is. */
+/* Numbers, times and sizes; see units.h. strtod would ask the locale what a decimal point is. */
 #include "tool/base/units.h"
 
 #include <stddef.h>
@@ -67,21 +67,36 @@ bool sa_units_time(const char *text, double *ret_seconds)
     return false;
 }
 
+/* Parses digits. Returns what follows; NULL: there are none, or too many. */
+static const char *parse_digits(const char *text, uint64_t *ret)
+{
+    const char *p = text;
+
+    for (*ret = 0; *p >= '0' && *p <= '9'; p++) {
+        uint64_t digit = (uint64_t)(*p - '0');
+
+        if (*ret > (UINT64_MAX - digit) / 10)
+            return NULL;
+        *ret = *ret * 10 + digit;
+    }
+    return p == text ? NULL : p;
+}
+
+bool sa_units_number(const char *text, uint64_t most, uint64_t *ret)
+{
+    const char *end = parse_digits(text, ret);
+
+    return end && !*end && *ret <= most;
+}
+
 bool sa_units_bytes(const char *text, uint64_t *ret)
 {
     static const char suffixes[] = "kmg";
-    const char *p = text, *suffix;
-    uint64_t bytes = 0;
+    uint64_t bytes;
+    const char *p = parse_digits(text, &bytes), *suffix;
     unsigned shift = 0;
 
-    for (; *p >= '0' && *p <= '9'; p++) {
-        uint64_t digit = (uint64_t)(*p - '0');
-
-        if (bytes > (UINT64_MAX - digit) / 10)
-            return false;
-        bytes = bytes * 10 + digit;
-    }
-    if (p == text)
+    if (!p)
         return false;
     suffix = *p ? strchr(suffixes, *p | 0x20) : NULL;
     if (*p && (!suffix || p[1]))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Times and sizes as people write them: in options and in requests. No state. */
+/* Numbers, times and sizes as people write them: in options and in requests. No state. */
 #ifndef SA_TOOL_BASE_UNITS_H
 #define SA_TOOL_BASE_UNITS_H
 
@@ -14,6 +14,9 @@
  * it is none, or above 10 years.
  */
 bool sa_units_time(const char *text, double *ret_seconds);
+
+/* Parses digits. False: there is something else, or the number is above `most`. */
+bool sa_units_number(const char *text, uint64_t most, uint64_t *ret);
 
 /* Parses a size as the options of the library do: digits, and k, m or g for 2^10, 2^20 and 2^30
  * bytes. False: it is none, or above 2^64 - 1. */

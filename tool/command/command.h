@@ -7,6 +7,8 @@
 #ifndef SA_TOOL_COMMAND_COMMAND_H
 #define SA_TOOL_COMMAND_COMMAND_H
 
+#include "tool/base/error.h"
+
 #include <stddef.h>
 
 struct sa_command_option {
@@ -34,8 +36,8 @@ struct sa_command {
     const char *operands;       /* what is said where there are fewer or more */
     void (*set)(void *options); /* the options before any is given; NULL: zero */
 
-    /* Does it, with the operands, and returns the exit code. */
-    int (*run)(const void *options, int operand_count, char **operands);
+    /* Does it, with the operands, and returns the exit code; that of *e, if it sets that, wins. */
+    int (*run)(const void *options, int operand_count, char **operands, struct sa_error *e);
 };
 
 #define SA_COMMAND_OPTIONS_MAX 256

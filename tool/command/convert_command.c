@@ -7,9 +7,7 @@
 #include "tool/reading/output.h"
 #include "tool/symbol/add_lines.h"
 
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
+#include <stddef.h>
 
 extern const struct sa_command sa_command_convert;
 
@@ -36,21 +34,12 @@ static void convert(const struct sa_profile_file *file, const struct sa_file_for
                     const char *metric_name, char **names, struct sa_error *e)
 {
     struct sa_buffer out = {NULL, 0, 0};
-    uint32_t metric = sa_file_metric(file, metric_name);
-    char has[512] = "";
+    uint32_t metric = sa_file_find_metric(file, metric_name, names[0], e);
 
-    if (metric == SA_FILE_NONE) {
-        for (uint32_t i = 0; i < file->type_count; i++) {
-            size_t used = strlen(has);
-
-            snprintf(has + used, sizeof(has) - used, " %s", file->types[i].name);
-        }
-        sa_error_set(e, SA_EXIT_USAGE, "%s has no metric '%s', but%s", names[0], metric_name, has);
+    if (e->code)
         return;
-    }
     if (format->put(file, metric, &out))
-        sa_output_bytes(out.data, out.used, format->gzip,
-                        strcmp(names[1], "-") == 0 ? NULL : names[1], e);
+        sa_output_bytes(out.data, out.used, format->gzip, names[1], e);
     else
         sa_error_set(e, SA_EXIT_FAILED, "there is no memory for %s", names[1]);
     sa_buffer_free(&out);
@@ -67,11 +56,10 @@ static bool add_lines(struct sa_profile_file *file, struct sa_error *e)
 #endif
 }
 
-static int run(const void *options, int count, char **operands)
+static int run(const void *options, int count, char **operands, struct sa_error *e)
 {
     const struct options *o = options;
     const struct sa_file_format *format = o->format ? o->format : sa_file_format_of(operands[1]);
-    struct sa_error e = {SA_EXIT_DONE, ""};
     struct sa_profile_file file;
 
     (void)count;
@@ -79,12 +67,12 @@ static int run(const void *options, int count, char **operands)
         return sa_command_misused(&sa_command_convert, NO_FORMAT);
     if (o->metric && !format->one_metric)
         return sa_command_misused(&sa_command_convert, "this format has all metrics");
-    if (sa_profile_file_read(&file, operands[0], &e)) {
-        if (!o->lines || add_lines(&file, &e))
-            convert(&file, format, o->metric, operands, &e);
+    if (sa_profile_file_read(&file, operands[0], e)) {
+        if (!o->lines || add_lines(&file, e))
+            convert(&file, format, o->metric, operands, e);
         sa_profile_file_free(&file);
     }
-    return sa_error_print(&e);
+    return (int)e->code;
 }
 
 static const struct sa_command_option table[] = {

@@ -41,33 +41,30 @@ static void write_page(const struct sa_profile_file *before, const struct sa_pro
 {
     const char *const titles[] = {operands[0], operands[count - 1]};
 
-    sa_flame_write_diff(before, after, o->report.metric, titles,
-                        strcmp(o->page, "-") == 0 ? NULL : o->page, e);
+    sa_flame_write_diff(before, after, o->report.metric, titles, o->page, e);
 }
 
 static void compare(const struct sa_profile_file *before, const struct sa_profile_file *after,
                     const struct options *o, const char *first_name, const char *second_name,
                     struct sa_error *e)
 {
-    uint32_t first = sa_file_metric(before, o->report.metric), second = SA_FILE_NONE;
+    uint32_t first = sa_file_find_metric(before, o->report.metric, first_name, e), second;
 
-    if (first == SA_FILE_NONE) {
-        sa_error_set(e, SA_EXIT_USAGE, "%s has no metric '%s'", first_name, o->report.metric);
+    if (e->code)
         return;
-    }
-    second = sa_file_metric(after, before->types[first].name);
-    if (second == SA_FILE_NONE || strcmp(before->types[first].unit, after->types[second].unit) != 0)
-        sa_error_set(e, SA_EXIT_USAGE,
-                     "%s has no metric '%s', which %s has: they cannot be "
-                     "compared",
-                     second_name, before->types[first].name, first_name);
+    second = sa_file_find_metric(after, before->types[first].name, second_name, e);
+    if (e->code)
+        return;
+    if (strcmp(before->types[first].unit, after->types[second].unit) != 0)
+        sa_error_set(e, SA_EXIT_USAGE, "%s is in %s in %s, but in %s in %s",
+                     before->types[first].name, before->types[first].unit, first_name,
+                     after->types[second].unit, second_name);
     else if (!sa_diff_report(before, after, first, second, &o->report, may_color(), stdout))
         sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the comparison");
 }
 
-static int run(const void *options, int count, char **operands)
+static int run(const void *options, int count, char **operands, struct sa_error *e)
 {
-    struct sa_error e = {SA_EXIT_DONE, ""};
     const struct options *o = options;
     struct sa_profile_file before, after;
     int64_t start;
@@ -77,19 +74,19 @@ static int run(const void *options, int count, char **operands)
     if (!(o->seconds > 0) && count != 2)
         return sa_command_misused(&sa_command_diff, sa_command_diff.operands);
     start = sa_time_ns(CLOCK_MONOTONIC);
-    if (sa_input_read(&before, operands[0], &e)) {
+    if (sa_input_read(&before, operands[0], e)) {
         if (o->seconds > 0)
             sa_time_wait_until(start + (int64_t)(o->seconds * 1e9));
-        if (sa_input_read(&after, operands[count - 1], &e)) {
+        if (sa_input_read(&after, operands[count - 1], e)) {
             if (o->page)
-                write_page(&before, &after, o, operands, count, &e);
+                write_page(&before, &after, o, operands, count, e);
             else
-                compare(&before, &after, o, operands[0], operands[count - 1], &e);
+                compare(&before, &after, o, operands[0], operands[count - 1], e);
             sa_profile_file_free(&after);
         }
         sa_profile_file_free(&before);
     }
-    return sa_error_print(&e);
+    return (int)e->code;
 }
 
 static const struct sa_command_option table[] = {

@@ -60,20 +60,17 @@ static bool write_time_line(const char *what, const struct options *o, const cha
     return !e->code;
 }
 
-static bool write_page(const char *what, const struct options *o, const char *path,
+static bool write_page(const char *what, const struct options *o, const char *page,
                        struct sa_error *e)
 {
-    const char *page = strcmp(path, "-") == 0 ? NULL : path;
-
     return o->every > 0 ? write_time_line(what, o, page, e)
                         : sa_flame_write(what, o->metric, what, page, e);
 }
 
-static int run(const void *options, int count, char **operands)
+static int run(const void *options, int count, char **operands, struct sa_error *e)
 {
     const struct options *o = options;
     const char *in = operands[0], *path;
-    struct sa_error e = {SA_EXIT_DONE, ""};
     char *beside = page_name(in);
 
     (void)count;
@@ -82,11 +79,11 @@ static int run(const void *options, int count, char **operands)
                                   "a time line needs --every, --for, and one process");
     path = o->out ? o->out : beside;
     if (!path)
-        sa_error_set(&e, SA_EXIT_FAILED, "there is no memory for a name");
-    else if (write_page(in, o, path, &e) && !o->out)
+        sa_error_set(e, SA_EXIT_FAILED, "there is no memory for a name");
+    else if (write_page(in, o, path, e) && !o->out)
         printf("%s\n", path);
     free(beside);
-    return sa_error_print(&e);
+    return (int)e->code;
 }
 
 static const struct sa_command_option table[] = {

@@ -24,20 +24,19 @@ static bool get_one(struct sa_control *control, const char *key, struct sa_error
     return true;
 }
 
-static int run(const void *options, int count, char **operands)
+static int run(const void *options, int count, char **operands, struct sa_error *e)
 {
-    struct sa_error e = {SA_EXIT_DONE, ""};
     struct sa_control control;
 
     (void)options;
     if (!sa_target_is_process(operands[0]))
         return sa_command_misused(&sa_command_get, sa_command_get.operands);
-    if (!sa_control_open(&control, atoi(operands[0]), &e))
-        return sa_error_print(&e);
-    for (int i = 1; i < count && get_one(&control, operands[i], &e); i++)
+    if (!sa_control_open(&control, atoi(operands[0]), e))
+        return (int)e->code;
+    for (int i = 1; i < count && get_one(&control, operands[i], e); i++)
         ;
     sa_control_close(&control);
-    return sa_error_print(&e);
+    return (int)e->code;
 }
 
 const struct sa_command sa_command_get = {

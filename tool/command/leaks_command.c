@@ -116,30 +116,29 @@ static void put(struct found *f, const char *file, struct sa_error *e)
     free(live);
 }
 
-static int run(const void *options, int count, char **operands)
+static int run(const void *options, int count, char **operands, struct sa_error *e)
 {
     const struct options *o = options;
-    struct sa_error e = {SA_EXIT_DONE, ""};
     struct found *f;
 
     (void)count;
     f = calloc(1, sizeof(*f));
     if (!f) {
-        sa_error_set(&e, SA_EXIT_FAILED, "there is no memory");
-        return sa_error_print(&e);
+        sa_error_set(e, SA_EXIT_FAILED, "there is no memory");
+        return (int)e->code;
     }
     f->leaks.scan.pages = -1;
-    stop_and_find(f, operands[0], &e);
-    if (!e.code && sa_leaks_find_holders(&f->leaks, &e)) {
+    stop_and_find(f, operands[0], e);
+    if (!e->code && sa_leaks_find_holders(&f->leaks, e)) {
         sa_leaks_forget_heap(&f->leaks);
-        put(f, o->file, &e);
+        put(f, o->file, e);
     }
     sa_leaks_close(&f->leaks);
     sa_outside_profile_free(&f->profile);
     sa_threads_free(&f->threads);
     sa_reading_close(&f->reading);
     free(f);
-    return sa_error_print(&e);
+    return (int)e->code;
 }
 
 static const struct sa_command_option table[] = {

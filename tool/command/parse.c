@@ -95,7 +95,8 @@ int sa_command_call(const struct sa_command *command, int argc, char **argv)
     const struct sa_command_option *o;
     struct lists lists;
     const char *wrong;
-    int c, count;
+    struct sa_error e = {SA_EXIT_DONE, ""};
+    int c, code, count;
 
     if (command->options_bytes > sizeof(options) || command->option_count > OPTIONS_MAX)
         abort();
@@ -120,7 +121,9 @@ int sa_command_call(const struct sa_command *command, int argc, char **argv)
     count = argc - optind;
     if (count < command->first || (command->last >= 0 && count > command->last))
         return sa_command_misused(command, command->operands);
-    return command->run(options, count, argv + optind);
+    code = command->run(options, count, argv + optind, &e);
+    sa_error_print(&e);
+    return e.code ? (int)e.code : code;
 }
 
 const char *sa_take_sysroot(const char *argument, void *field)

@@ -77,10 +77,9 @@ static void read_and_write(struct sa_reading *r, const struct options *o, struct
     sa_outside_profile_free(&p);
 }
 
-static int run(const void *options, int count, char **operands)
+static int run(const void *options, int count, char **operands, struct sa_error *e)
 {
     const struct options *o = options;
-    struct sa_error e = {SA_EXIT_DONE, ""};
     struct sa_reading r;
 
     (void)count;
@@ -92,11 +91,11 @@ static int run(const void *options, int count, char **operands)
     if (o->type == SALLOC_PROFILE_ALLOCATIONS && (o->stop || !sa_target_is_process(operands[0])))
         return sa_command_misused(&sa_command_profile,
                                   "-t allocations needs a process, which is not stopped");
-    if (sa_reading_open(&r, operands[0], &e)) {
-        read_and_write(&r, o, &e);
+    if (sa_reading_open(&r, operands[0], e)) {
+        read_and_write(&r, o, e);
         sa_reading_close(&r);
     }
-    return sa_error_print(&e);
+    return (int)e->code;
 }
 
 static void set(void *options)

@@ -14,23 +14,22 @@ struct options {
     double seconds; /* between two readings; 0: one reading */
 };
 
-static int run(const void *options, int operand_count, char **operands)
+static int run(const void *options, int operand_count, char **operands, struct sa_error *e)
 {
     const struct options *o = options;
-    struct sa_error e = {SA_EXIT_DONE, ""};
     struct sa_rows rows = {0};
     size_t damaged;
     bool fine;
 
     (void)operand_count;
     (void)operands;
-    fine = sa_rows_read(&rows, !(o->seconds > 0), &e);
+    fine = sa_rows_read(&rows, !(o->seconds > 0), e);
     if (fine && o->seconds > 0) {
         sa_time_wait(o->seconds);
-        fine = sa_rows_read(&rows, true, &e);
+        fine = sa_rows_read(&rows, true, e);
     }
     if (!fine)
-        return sa_error_print(&e);
+        return (int)e->code;
     sa_rows_sort(&rows, SA_ROWS_BY_PID);
     sa_rows_print_head(stdout);
     for (size_t i = 0; i < rows.count; i++)

@@ -20,25 +20,22 @@ static void set(void *options)
 static void report(const struct sa_profile_file *file, const char *what, const struct options *o,
                    struct sa_error *e)
 {
-    uint32_t metric = sa_file_metric(file, o->report.metric);
+    uint32_t metric = sa_file_find_metric(file, o->report.metric, what, e);
 
-    if (metric == SA_FILE_NONE)
-        sa_error_set(e, SA_EXIT_USAGE, "%s has no metric '%s'", what, o->report.metric);
-    else if (!sa_file_report(file, metric, &o->report, stdout))
+    if (!e->code && !sa_file_report(file, metric, &o->report, stdout))
         sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the report");
 }
 
-static int run(const void *options, int count, char **operands)
+static int run(const void *options, int count, char **operands, struct sa_error *e)
 {
-    struct sa_error e = {SA_EXIT_DONE, ""};
     struct sa_profile_file file;
 
     (void)count;
-    if (sa_input_read(&file, operands[0], &e)) {
-        report(&file, operands[0], options, &e);
+    if (sa_input_read(&file, operands[0], e)) {
+        report(&file, operands[0], options, e);
         sa_profile_file_free(&file);
     }
-    return sa_error_print(&e);
+    return (int)e->code;
 }
 
 static const struct sa_command_option table[] = {

@@ -6,7 +6,6 @@
 #include "tool/report/report_keys.h"
 #include "tool/symbol/debuginfod.h"
 
-#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -35,10 +34,9 @@ const char *sa_take_tables(const char *argument, void *field)
 
 const char *sa_take_rows(const char *argument, void *field)
 {
-    char *end;
-    unsigned long rows = strtoul(argument, &end, 10);
+    uint64_t rows;
 
-    if (*end || end == argument || *argument == '-' || rows > ROWS_MAX)
+    if (!sa_units_number(argument, ROWS_MAX, &rows))
         return "it needs a number; 0: all";
     *(unsigned *)field = (unsigned)rows;
     return NULL;

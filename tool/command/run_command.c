@@ -150,7 +150,7 @@ static bool set_preload(const char *library)
     return fine;
 }
 
-static int run(const void *options, int count, char **operands)
+static int run(const void *options, int count, char **operands, struct sa_error *e)
 {
     char library[4096], profile[SA_RUN_PROFILE_MAX];
     struct options o = *(const struct options *)options;
@@ -158,6 +158,7 @@ static int run(const void *options, int count, char **operands)
     int code, error;
 
     (void)count;
+    (void)e;
     if (o.profile && o.page)
         return sa_command_misused(&sa_command_run, "-o and --html exclude each other");
     if (o.every > 0 && (!o.page || o.type))

@@ -68,14 +68,13 @@ static void serve(const struct options *o, struct sa_error *e)
 
 #endif
 
-static int run(const void *options, int count, char **operands)
+static int run(const void *options, int count, char **operands, struct sa_error *e)
 {
-    struct sa_error e = {SA_EXIT_DONE, ""};
 
     (void)count;
     (void)operands;
-    serve(options, &e);
-    return sa_error_print(&e);
+    serve(options, e);
+    return (int)e->code;
 }
 
 static const struct sa_command_option table[] = {

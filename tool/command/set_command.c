@@ -23,9 +23,8 @@ static bool set_one(struct sa_control *control, const char *pair, struct sa_erro
     return false;
 }
 
-static int run(const void *options, int count, char **operands)
+static int run(const void *options, int count, char **operands, struct sa_error *e)
 {
-    struct sa_error e = {SA_EXIT_DONE, ""};
     struct sa_control control;
 
     (void)options;
@@ -34,12 +33,12 @@ static int run(const void *options, int count, char **operands)
     for (int i = 1; i < count; i++)
         if (!operands[i][strcspn(operands[i], ":=")] || strchr(":=", operands[i][0]))
             return sa_command_misused(&sa_command_set, "an option is given as KEY:VALUE");
-    if (!sa_control_open(&control, atoi(operands[0]), &e))
-        return sa_error_print(&e);
-    for (int i = 1; i < count && set_one(&control, operands[i], &e); i++)
+    if (!sa_control_open(&control, atoi(operands[0]), e))
+        return (int)e->code;
+    for (int i = 1; i < count && set_one(&control, operands[i], e); i++)
         ;
     sa_control_close(&control);
-    return sa_error_print(&e);
+    return (int)e->code;
 }
 
 const struct sa_command sa_command_set = {

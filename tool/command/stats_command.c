@@ -51,10 +51,9 @@ static void read_and_write(const char *what, const struct options *o, struct sa_
     sa_reading_close(&r);
 }
 
-static int run(const void *options, int count, char **operands)
+static int run(const void *options, int count, char **operands, struct sa_error *e)
 {
     const struct options *o = options;
-    struct sa_error e = {SA_EXIT_DONE, ""};
     struct sa_ticker ticker;
 
     (void)count;
@@ -63,18 +62,18 @@ static int run(const void *options, int count, char **operands)
     if (o->every > 0 && (!o->file || !sa_target_is_process(operands[0])))
         return sa_command_misused(&sa_command_stats, "--every needs -o, and a process");
     ticker = sa_ticker_begin(o->every);
-    read_and_write(operands[0], o, &e);
-    while (!e.code && o->every > 0) {
+    read_and_write(operands[0], o, e);
+    while (!e->code && o->every > 0) {
         struct sa_error once = {SA_EXIT_DONE, ""};
 
         sa_ticker_wait(&ticker);
         read_and_write(operands[0], o, &once);
         if (once.code) { /* of a process that ends meanwhile, the second reading says so */
             sa_time_wait(AGAIN_SECONDS);
-            read_and_write(operands[0], o, &e);
+            read_and_write(operands[0], o, e);
         }
     }
-    return sa_error_print(&e);
+    return (int)e->code;
 }
 
 static const struct sa_command_option table[] = {

@@ -2,6 +2,7 @@
 /* sallocctl top: processes on salloc, or the holders of memory in one, live. */
 #include "tool/command/command.h"
 
+#include "tool/base/units.h"
 #include "tool/command/report_options.h"
 #include "tool/report/report_keys.h"
 #include "tool/symbol/debuginfod.h"
@@ -27,22 +28,12 @@ struct options {
 
 static const char *take_count(const char *argument, void *field)
 {
-    unsigned long count;
-    char *end;
+    uint64_t count;
 
-    count = strtoul(argument, &end, 10);
-    if (*argument < '0' || *argument > '9' || *end || !count || count > COUNT_MAX)
+    if (!sa_units_number(argument, COUNT_MAX, &count) || !count)
         return "it needs a number above 0";
     *(unsigned *)field = (unsigned)count;
     return NULL;
-}
-
-static const char *take_by(const char *argument, void *field)
-{
-    *(unsigned *)field = sa_report_by(argument);
-    return *(unsigned *)field ? NULL
-                              : "the tables are function, line, library, size, thread, lifetime, "
-                                "stack";
 }
 
 static void set(void *options)
@@ -64,10 +55,9 @@ static void show(struct sa_top *top, const struct options *o, struct sa_error *e
 #endif
 }
 
-static int run(const void *options, int count, char **operands)
+static int run(const void *options, int count, char **operands, struct sa_error *e)
 {
     const struct options *o = options;
-    struct sa_error e = {SA_EXIT_DONE, ""};
     struct sa_top top = {.o = {.every = o->every,
                                .within = o->within,
                                .by = o->by,
@@ -82,16 +72,16 @@ static int run(const void *options, int count, char **operands)
     if (o->count && !o->batch)
         return sa_command_misused(&sa_command_top, "-n needs --batch");
     top.o.pid = count ? (pid_t)strtol(operands[0], NULL, 10) : 0;
-    show(&top, o, &e);
+    show(&top, o, e);
     sa_top_free(&top);
-    return sa_error_print(&e);
+    return (int)e->code;
 }
 
 static const struct sa_command_option table[] = {
     {'b', "by", "TABLES",
      "of a process: what holds memory, as in 'report'; without it, the\n"
      "functions that called malloc\n",
-     offsetof(struct options, by), take_by},
+     offsetof(struct options, by), sa_take_tables},
     {0, "every", "TIME", "read anew after each such time, 2 s without it\n",
      offsetof(struct options, every), sa_take_seconds},
     {0, "within", "TIME", "of a process: who grew within that time, 10 s without it\n",

@@ -145,10 +145,9 @@ static void trace(struct sa_reading *r, const struct options *o, struct sa_error
         stop(r->target.pid);
 }
 
-static int run(const void *options, int count, char **operands)
+static int run(const void *options, int count, char **operands, struct sa_error *e)
 {
     const struct options *o = options;
-    struct sa_error e = {SA_EXIT_DONE, ""};
     struct sa_reading r;
 
     (void)count;
@@ -156,11 +155,11 @@ static int run(const void *options, int count, char **operands)
         return sa_command_misused(&sa_command_trace,
                                   "a trace is no text: name a file with -o, or use a pipe");
     catch_interrupts();
-    if (sa_reading_open(&r, operands[0], &e)) {
-        trace(&r, o, &e);
+    if (sa_reading_open(&r, operands[0], e)) {
+        trace(&r, o, e);
         sa_reading_close(&r);
     }
-    return sa_error_print(&e);
+    return (int)e->code;
 }
 
 static void set(void *options)

@@ -8,6 +8,7 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -176,6 +177,23 @@ uint32_t sa_file_metric(const struct sa_profile_file *file, const char *name)
         if (strcmp(file->types[i].name, wanted) == 0)
             return i;
     return name || !file->type_count ? SA_FILE_NONE : file->type_count - 1;
+}
+
+uint32_t sa_file_find_metric(const struct sa_profile_file *file, const char *name, const char *what,
+                             struct sa_error *e)
+{
+    uint32_t found = sa_file_metric(file, name);
+    char has[512] = "";
+
+    for (uint32_t i = 0; found == SA_FILE_NONE && i < file->type_count; i++) {
+        size_t used = strlen(has);
+
+        snprintf(has + used, sizeof(has) - used, " %s", file->types[i].name);
+    }
+    if (found == SA_FILE_NONE)
+        sa_error_set(e, SA_EXIT_USAGE, "%s has no metric '%s', but%s", what, name ? name : "",
+                     *has ? has : " none");
+    return found;
 }
 
 uint32_t sa_file_objects(const struct sa_profile_file *file, uint32_t metric)

@@ -127,4 +127,9 @@ static inline void sa_file_add(int64_t *sum, int64_t value)
 /* Index of the sample type of this name, or SA_FILE_NONE. NULL: the one that is shown first. */
 uint32_t sa_file_metric(const struct sa_profile_file *file, const char *name);
 
+/* The same for a user who names the metric. SA_FILE_NONE: *e says which ones the file has, which is
+ * called `what`. */
+uint32_t sa_file_find_metric(const struct sa_profile_file *file, const char *name, const char *what,
+                             struct sa_error *e);
+
 #endif

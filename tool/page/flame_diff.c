@@ -134,10 +134,7 @@ static bool choose(const struct sa_flame_diff *d, const char *metric, uint32_t *
     uint32_t first = sa_file_metric(d->before, metric);
     const char *name = first == SA_FILE_NONE ? metric : d->before->types[first].name;
 
-    *ret = name ? sa_file_metric(&d->both, name) : SA_FILE_NONE;
-    if (*ret == SA_FILE_NONE)
-        sa_error_set(e, SA_EXIT_USAGE, "the profiles have no metric '%s' in common",
-                     name ? name : "");
+    *ret = sa_file_find_metric(&d->both, name ? name : "", "the comparison", e);
     return !e->code;
 }
 

@@ -21,12 +21,10 @@ static void put_events(const struct sa_profile_file *file, const char *metric, c
         free(t);
         return;
     }
-    shown = sa_file_metric(&t->rows, metric);
-    if (shown == SA_FILE_NONE)
-        sa_error_set(e, SA_EXIT_USAGE, "an event trace has inuse_space and inuse_objects");
-    else if (!t->moments.count)
+    shown = sa_file_find_metric(&t->rows, metric, title, e);
+    if (!t->moments.count)
         sa_error_set(e, SA_EXIT_FAILED, "the trace has no allocation");
-    else
+    if (!e->code)
         sa_flame_put_line(&t->rows, &t->moments, true, shown, title, out, e);
     sa_flame_events_free(t);
     free(t);
@@ -41,12 +39,9 @@ bool sa_flame_write(const char *what, const char *metric, const char *title, con
 
     if (!sa_input_read(&file, what, e))
         return false;
-    shown = sa_file_metric(&file, metric);
     if (sa_flame_is_events(&file))
         put_events(&file, metric, title, &out, e);
-    else if (shown == SA_FILE_NONE)
-        sa_error_set(e, SA_EXIT_USAGE, "%s has no metric '%s'", what, metric);
-    else
+    else if ((shown = sa_file_find_metric(&file, metric, what, e)) != SA_FILE_NONE)
         sa_flame_put(&file, shown, title, &out, e);
     if (!e->code)
         sa_output_bytes(out.data, out.used, false, page, e);
@@ -68,10 +63,10 @@ bool sa_flame_write_moments(struct sa_moments *m, const char *root, const char *
         fprintf(stderr,
                 "sallocctl: %llu readings are left out, since the process allocated too fast\n",
                 (unsigned long long)m->left_out);
-    shown = sa_file_metric(&file, metric);
-    if (shown == SA_FILE_NONE || !sa_file_is_sampled(&file, shown))
+    shown = sa_file_find_metric(&file, metric, title, e);
+    if (!e->code && !sa_file_is_sampled(&file, shown))
         sa_error_set(e, SA_EXIT_USAGE, "a time line has inuse_space and inuse_objects");
-    else if (sa_flame_put_line(&file, m, false, shown, title, &out, e))
+    if (!e->code && sa_flame_put_line(&file, m, false, shown, title, &out, e))
         sa_output_bytes(out.data, out.used, false, page, e);
     sa_buffer_free(&out);
     sa_profile_file_free(&file);

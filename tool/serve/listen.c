@@ -2,6 +2,8 @@
 /* Sockets to listen at; see listen.h. No state. */
 #include "tool/serve/listen.h"
 
+#include "tool/base/units.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -82,11 +84,11 @@ static bool parse_tcp(const char *address, struct sockaddr_storage *ret, socklen
     struct sockaddr_in *v4 = (struct sockaddr_in *)ret;
     struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)ret;
     size_t length = colon ? (size_t)(colon - address) : 0;
-    char host[64], *end;
-    long port = colon ? strtol(colon + 1, &end, 10) : 0;
+    char host[64];
+    uint64_t port;
 
     memset(ret, 0, sizeof(*ret));
-    if (!colon || !colon[1] || *end || port < 0 || port > 65535 || length >= sizeof(host)) {
+    if (!colon || !sa_units_number(colon + 1, UINT16_MAX, &port) || length >= sizeof(host)) {
         sa_error_set(e, SA_EXIT_USAGE, "--listen: %s is neither a path nor HOST:PORT", address);
         return false;
     }

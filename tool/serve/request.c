@@ -6,7 +6,6 @@
 #include "tool/base/units.h"
 #include "tool/serve/listen.h"
 
-#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,13 +29,11 @@ static const struct {
 
 static bool parse_pid(const char *text, pid_t *ret)
 {
-    char *end;
-    long number;
+    uint64_t number;
+    bool fine = sa_units_number(text, INT32_MAX, &number) && number;
 
-    errno = 0;
-    number = strtol(text, &end, 10);
-    *ret = (pid_t)number;
-    return *text >= '0' && *text <= '9' && !*end && !errno && number > 0 && number <= INT32_MAX;
+    *ret = fine ? (pid_t)number : 0;
+    return fine;
 }
 
 static bool parse_seconds(const char *text, double *ret)

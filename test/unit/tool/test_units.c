@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Times and sizes as people write them, and what is neither. */
+/* Numbers, times and sizes as people write them, and what is neither. */
 #include "tool/base/units.h"
 
 #include "test/support/cmocka.h"
@@ -63,11 +63,27 @@ static void test_units_bytes(void **state)
         assert_false(sa_units_bytes(none[i], &bytes));
 }
 
+static void test_units_number(void **state)
+{
+    static const char *const none[] = {"",   "-1", "+1",    " 1",  "1 ",  "1k",
+                                       "1.", "x",  "65536", "0x1", "1e3", "18446744073709551617"};
+    uint64_t number;
+
+    (void)state;
+    assert_true(sa_units_number("0", UINT16_MAX, &number) && number == 0);
+    assert_true(sa_units_number("007", UINT16_MAX, &number) && number == 7);
+    assert_true(sa_units_number("65535", UINT16_MAX, &number) && number == 65535);
+    assert_true(sa_units_number("18446744073709551615", UINT64_MAX, &number));
+    for (size_t i = 0; i < TEST_COUNT(none); i++)
+        assert_false(sa_units_number(none[i], UINT16_MAX, &number));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_units_time),
         cmocka_unit_test(test_units_bytes),
+        cmocka_unit_test(test_units_number),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
