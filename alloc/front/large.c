@@ -229,7 +229,7 @@ static void *large_begin(struct sa_span *s, size_t size, size_t align,
     return (void *)s->start;
 }
 
-void *sa_large_begin(struct sa_span *s, size_t size, size_t align)
+SA_RARE void *sa_large_begin(struct sa_span *s, size_t size, size_t align)
 {
     struct sa_sampling_decision decision;
 

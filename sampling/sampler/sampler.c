@@ -91,7 +91,7 @@ uint64_t sa_sampler_stream(unsigned number)
     return sa_rng_mix(sampler.seed + (number + 1ull) * 0xd1342543de82ef95ull);
 }
 
-bool sa_sampler_try(const struct sa_rate *rate)
+SA_RARE bool sa_sampler_try(const struct sa_rate *rate)
 {
     return sa_variate_bernoulli(&sampler.rng, rate->p);
 }
