@@ -99,7 +99,7 @@ static bool try(const uint8_t *data, size_t bytes)
     uint64_t end = 0;
 
     FUZZ_CHECK(ftruncate(fd, 0) == 0 && pwrite(fd, data, bytes, 0) == (ssize_t)bytes);
-    if (!sa_target_open(&t, path, &e)) {
+    if (!sa_target_open(&t, (struct sa_source){.name = path}, &e)) {
         FUZZ_CHECK(e.code != SA_EXIT_DONE && e.text[0]);
         return false;
     }

@@ -7,9 +7,17 @@
 #ifndef SA_TOOL_COMMAND_COMMAND_H
 #define SA_TOOL_COMMAND_COMMAND_H
 
-#include "tool/base/error.h"
+#include "tool/target/target.h"
 
 #include <stddef.h>
+
+#define SA_SOURCES_MAX 2
+
+struct sa_operands {
+    int count;
+    char **of;
+    struct sa_source sources[SA_SOURCES_MAX]; /* the first of them, if the command has sources */
+};
 
 struct sa_command_option {
     char letter;          /* 0: it has only a name */
@@ -33,11 +41,12 @@ struct sa_command {
     size_t options_bytes;       /* of its struct of options; at most SA_COMMAND_OPTIONS_MAX */
     int starts_program;         /* options end at the first operand */
     int first, last;            /* how many operands there are; `last` negative: no limit */
+    int sources;                /* how many of the first ones are processes, cores or profiles */
     const char *operands;       /* what is said where there are fewer or more */
     void (*set)(void *options); /* the options before any is given; NULL: zero */
 
     /* Does it, with the operands, and returns the exit code; that of *e, if it sets that, wins. */
-    int (*run)(const void *options, int operand_count, char **operands, struct sa_error *e);
+    int (*run)(const void *options, const struct sa_operands *operands, struct sa_error *e);
 };
 
 #define SA_COMMAND_OPTIONS_MAX 256

@@ -56,20 +56,20 @@ static bool add_lines(struct sa_profile_file *file, struct sa_error *e)
 #endif
 }
 
-static int run(const void *options, int count, char **operands, struct sa_error *e)
+static int run(const void *options, const struct sa_operands *operands, struct sa_error *e)
 {
     const struct options *o = options;
-    const struct sa_file_format *format = o->format ? o->format : sa_file_format_of(operands[1]);
+    const struct sa_file_format *format =
+        o->format ? o->format : sa_file_format_of(operands->of[1]);
     struct sa_profile_file file;
 
-    (void)count;
     if (!format)
         return sa_command_misused(&sa_command_convert, NO_FORMAT);
     if (o->metric && !format->one_metric)
         return sa_command_misused(&sa_command_convert, "this format has all metrics");
-    if (sa_profile_file_read(&file, operands[0], e)) {
+    if (sa_profile_file_read(&file, operands->of[0], e)) {
         if (!o->lines || add_lines(&file, e))
-            convert(&file, format, o->metric, operands, e);
+            convert(&file, format, o->metric, operands->of, e);
         sa_profile_file_free(&file);
     }
     return (int)e->code;

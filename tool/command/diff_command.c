@@ -63,25 +63,25 @@ static void compare(const struct sa_profile_file *before, const struct sa_profil
         sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the comparison");
 }
 
-static int run(const void *options, int count, char **operands, struct sa_error *e)
+static int run(const void *options, const struct sa_operands *operands, struct sa_error *e)
 {
     const struct options *o = options;
     struct sa_profile_file before, after;
     int64_t start;
 
-    if (o->seconds > 0 && (count != 1 || !sa_target_is_process(operands[0])))
+    if (o->seconds > 0 && (operands->count != 1 || !operands->sources[0].pid))
         return sa_command_misused(&sa_command_diff, "with --seconds, name one process");
-    if (!(o->seconds > 0) && count != 2)
+    if (!(o->seconds > 0) && operands->count != 2)
         return sa_command_misused(&sa_command_diff, sa_command_diff.operands);
     start = sa_time_ns(CLOCK_MONOTONIC);
-    if (sa_input_read(&before, operands[0], e)) {
+    if (sa_input_read(&before, operands->sources[0], e)) {
         if (o->seconds > 0)
             sa_time_wait_until(start + (int64_t)(o->seconds * 1e9));
-        if (sa_input_read(&after, operands[count - 1], e)) {
+        if (sa_input_read(&after, operands->sources[operands->count - 1], e)) {
             if (o->page)
-                write_page(&before, &after, o, operands, count, e);
+                write_page(&before, &after, o, operands->of, operands->count, e);
             else
-                compare(&before, &after, o, operands[0], operands[count - 1], e);
+                compare(&before, &after, o, operands->of[0], operands->of[operands->count - 1], e);
             sa_profile_file_free(&after);
         }
         sa_profile_file_free(&before);
@@ -114,6 +114,7 @@ const struct sa_command sa_command_diff = {
         "first. Between two profiles without a true change, no row is called one in 95 % of\n"
         "comparisons. A profile is a .pb.gz or .pb, a process or a core.\n",
     SA_COMMAND_OPTIONS(table, struct options),
+    .sources = 2,
     .first = 1,
     .last = 2,
     .operands = "name two profiles, or one process and --seconds",

@@ -6,6 +6,7 @@
 #include "tool/base/io.h"
 #include "tool/command/report_options.h"
 #include "tool/page/flame.h"
+#include "tool/reading/input.h"
 #include "tool/reading/ticker.h"
 #include "tool/target/target.h"
 
@@ -36,51 +37,58 @@ static char *page_name(const char *profile)
 }
 
 /* Reads the process until the time is over, or the process, and writes the page. */
-static bool write_time_line(const char *what, const struct options *o, const char *page,
+static bool write_time_line(struct sa_source source, const struct options *o, const char *page,
                             struct sa_error *e)
 {
     struct sa_moments *m = calloc(1, sizeof(*m));
     struct sa_ticker ticker = sa_ticker_begin(o->every);
-    pid_t pid = (pid_t)atoi(what);
     char root[SA_PROC_PATH];
 
     if (!m) {
         sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the time line");
         return false;
     }
-    while (sa_moments_add(m, pid, e) && sa_ticker_passed(&ticker) + o->every <= o->seconds)
+    while (sa_moments_add(m, source.pid, e) && sa_ticker_passed(&ticker) + o->every <= o->seconds)
         sa_ticker_wait(&ticker);
     if (m->count)
         e->code = SA_EXIT_DONE; /* the process has ended */
-    sa_io_proc_path(root, pid, "root");
+    sa_io_proc_path(root, source.pid, "root");
     if (!e->code)
-        sa_flame_write_moments(m, sa_moments_are_live(m) ? root : NULL, o->metric, what, page, e);
+        sa_flame_write_moments(m, sa_moments_are_live(m) ? root : NULL, o->metric, source.name,
+                               page, e);
     sa_moments_free(m);
     free(m);
     return !e->code;
 }
 
-static bool write_page(const char *what, const struct options *o, const char *page,
+static bool write_page(struct sa_source source, const struct options *o, const char *page,
                        struct sa_error *e)
 {
-    return o->every > 0 ? write_time_line(what, o, page, e)
-                        : sa_flame_write(what, o->metric, what, page, e);
+    struct sa_profile_file file;
+
+    if (o->every > 0)
+        return write_time_line(source, o, page, e);
+    if (!sa_input_read(&file, source, e))
+        return false;
+    sa_flame_write(&file, o->metric, source.name, page, e);
+    sa_profile_file_free(&file);
+    return !e->code;
 }
 
-static int run(const void *options, int count, char **operands, struct sa_error *e)
+static int run(const void *options, const struct sa_operands *operands, struct sa_error *e)
 {
     const struct options *o = options;
-    const char *in = operands[0], *path;
-    char *beside = page_name(in);
+    const char *path;
+    char *beside;
 
-    (void)count;
-    if ((o->every > 0) != (o->seconds > 0) || (o->every > 0 && !sa_target_is_process(in)))
+    if ((o->every > 0) != (o->seconds > 0) || (o->every > 0 && !operands->sources[0].pid))
         return sa_command_misused(&sa_command_flame,
                                   "a time line needs --every, --for, and one process");
+    beside = page_name(operands->of[0]);
     path = o->out ? o->out : beside;
     if (!path)
         sa_error_set(e, SA_EXIT_FAILED, "there is no memory for a name");
-    else if (write_page(in, o, path, e) && !o->out)
+    else if (write_page(operands->sources[0], o, path, e) && !o->out)
         printf("%s\n", path);
     free(beside);
     return (int)e->code;
@@ -111,6 +119,7 @@ const struct sa_command sa_command_flame = {
         "The page needs no network and no other file. Without -o, it lies beside FILE or CORE, or\n"
         "here for a process, and its name goes to stdout.\n",
     SA_COMMAND_OPTIONS(table, struct options),
+    .sources = 1,
     .first = 1,
     .last = 1,
     .operands = "name one profile, process or core",

@@ -6,7 +6,6 @@
 #include "tool/target/target.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 extern const struct sa_command sa_command_get;
@@ -24,16 +23,16 @@ static bool get_one(struct sa_control *control, const char *key, struct sa_error
     return true;
 }
 
-static int run(const void *options, int count, char **operands, struct sa_error *e)
+static int run(const void *options, const struct sa_operands *operands, struct sa_error *e)
 {
     struct sa_control control;
 
     (void)options;
-    if (!sa_target_is_process(operands[0]))
+    if (!operands->sources[0].pid)
         return sa_command_misused(&sa_command_get, sa_command_get.operands);
-    if (!sa_control_open(&control, atoi(operands[0]), e))
+    if (!sa_control_open(&control, operands->sources[0].pid, e))
         return (int)e->code;
-    for (int i = 1; i < count && get_one(&control, operands[i], e); i++)
+    for (int i = 1; i < operands->count && get_one(&control, operands->of[i], e); i++)
         ;
     sa_control_close(&control);
     return (int)e->code;
@@ -48,6 +47,7 @@ const struct sa_command sa_command_get = {
     .exit_codes =
         "0 done, 1 there is no such option, or the process has no control socket, 2 usage,\n"
         "3 there is no such process, 4 its socket cannot be reached.\n",
+    .sources = 1,
     .first = 2,
     .last = -1,
     .operands = "name a process, and options",

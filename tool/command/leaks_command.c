@@ -59,32 +59,25 @@ static bool try(struct found *f, struct sa_error *e)
 }
 
 /* A process is stopped, and only then is it looked where its memory is. */
-static void stop_and_find(struct found *f, const char *what, struct sa_error *e)
+static void stop_and_find(struct found *f, struct sa_source source, struct sa_error *e)
 {
     struct sa_target_stop stop = {0};
     double begin = sa_time_seconds() * 1e3;
 
     f->stopped_ms = -1;
-    if (!sa_reading_open(&f->reading, what, e))
+    if (!sa_reading_open(&f->reading, source, e))
         return;
     if (*f->reading.target.lack) {
-        sa_error_set(e, SA_EXIT_DAMAGED, "%s: %s: pointers may be in what it lacks", what,
+        sa_error_set(e, SA_EXIT_DAMAGED, "%s: %s: pointers may be in what it lacks", source.name,
                      f->reading.target.lack);
         return;
     }
     if (f->reading.target.live) {
-        pid_t pid = f->reading.target.pid;
-
         if (!try(f, e))
             return;
-        sa_reading_close(&f->reading);
-        if (!sa_stop_begin(&stop, pid, e))
-            return;
         begin = sa_time_seconds() * 1e3;
-        if (!sa_reading_open(&f->reading, what, e)) {
-            sa_stop_end(&stop);
+        if (!sa_reading_stop(&f->reading, source, &stop, e))
             return;
-        }
         f->stopped_ms = 0;
     }
     find(f, &stop, e);
@@ -116,19 +109,18 @@ static void put(struct found *f, const char *file, struct sa_error *e)
     free(live);
 }
 
-static int run(const void *options, int count, char **operands, struct sa_error *e)
+static int run(const void *options, const struct sa_operands *operands, struct sa_error *e)
 {
     const struct options *o = options;
     struct found *f;
 
-    (void)count;
     f = calloc(1, sizeof(*f));
     if (!f) {
         sa_error_set(e, SA_EXIT_FAILED, "there is no memory");
         return (int)e->code;
     }
     f->leaks.scan.pages = -1;
-    stop_and_find(f, operands[0], e);
+    stop_and_find(f, operands->sources[0], e);
     if (!e->code && sa_leaks_find_holders(&f->leaks, e)) {
         sa_leaks_forget_heap(&f->leaks);
         put(f, o->file, e);
@@ -158,6 +150,7 @@ const struct sa_command sa_command_leaks = {
         "estimates of all such blocks and their confidence intervals. A process is stopped while\n"
         "its memory is searched for pointers. It needs no preparation.\n",
     SA_COMMAND_OPTIONS(table, struct options),
+    .sources = 1,
     .first = 1,
     .last = 1,
     .operands = "name one process or core",

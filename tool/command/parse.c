@@ -92,6 +92,7 @@ static int refuse(const struct sa_command *command, const struct lists *lists, i
 int sa_command_call(const struct sa_command *command, int argc, char **argv)
 {
     _Alignas(16) char options[SA_COMMAND_OPTIONS_MAX] = {0};
+    struct sa_operands operands = {0};
     const struct sa_command_option *o;
     struct lists lists;
     const char *wrong;
@@ -121,7 +122,11 @@ int sa_command_call(const struct sa_command *command, int argc, char **argv)
     count = argc - optind;
     if (count < command->first || (command->last >= 0 && count > command->last))
         return sa_command_misused(command, command->operands);
-    code = command->run(options, count, argv + optind, &e);
+    for (int i = 0; i < count && i < command->sources; i++)
+        sa_source_parse(argv[optind + i], &operands.sources[i], &e);
+    operands.count = count;
+    operands.of = argv + optind;
+    code = e.code ? SA_EXIT_DONE : command->run(options, &operands, &e);
     sa_error_print(&e);
     return e.code ? (int)e.code : code;
 }

@@ -56,13 +56,14 @@ static bool read_waste(struct sa_reading *r, struct sa_profile *profile, struct 
     return true;
 }
 
-static void read_and_write(struct sa_reading *r, const struct options *o, struct sa_error *e)
+static void read_and_write(struct sa_reading *r, struct sa_source source, const struct options *o,
+                           struct sa_error *e)
 {
     struct sa_outside_profile p;
     struct sa_target_stop stop = {0};
     bool fine;
 
-    if (o->stop && r->target.live && !sa_stop_begin(&stop, r->target.pid, e))
+    if (o->stop && r->target.live && !sa_reading_stop(r, source, &stop, e))
         return;
     fine = o->type == SALLOC_PROFILE_ALLOCATIONS
                ? sa_reading_allocations(r, o->seconds > 0 ? o->seconds : SECONDS, &p, e)
@@ -77,22 +78,21 @@ static void read_and_write(struct sa_reading *r, const struct options *o, struct
     sa_outside_profile_free(&p);
 }
 
-static int run(const void *options, int count, char **operands, struct sa_error *e)
+static int run(const void *options, const struct sa_operands *operands, struct sa_error *e)
 {
     const struct options *o = options;
     struct sa_reading r;
 
-    (void)count;
     if (!o->file && isatty(STDOUT_FILENO))
         return sa_command_misused(&sa_command_profile,
                                   "a profile is no text: name a file with -o, or use a pipe");
     if (o->type != SALLOC_PROFILE_ALLOCATIONS && o->seconds > 0)
         return sa_command_misused(&sa_command_profile, "--seconds needs -t allocations");
-    if (o->type == SALLOC_PROFILE_ALLOCATIONS && (o->stop || !sa_target_is_process(operands[0])))
+    if (o->type == SALLOC_PROFILE_ALLOCATIONS && (o->stop || !operands->sources[0].pid))
         return sa_command_misused(&sa_command_profile,
                                   "-t allocations needs a process, which is not stopped");
-    if (sa_reading_open(&r, operands[0], e)) {
-        read_and_write(&r, o, e);
+    if (sa_reading_open(&r, operands->sources[0], e)) {
+        read_and_write(&r, operands->sources[0], o, e);
         sa_reading_close(&r);
     }
     return (int)e->code;
@@ -132,6 +132,7 @@ const struct sa_command sa_command_profile = {
         "and what was ever allocated, for each call stack. The process needs no preparation. It\n"
         "is neither stopped nor changed.\n",
     SA_COMMAND_OPTIONS(table, struct options),
+    .sources = 1,
     .first = 1,
     .last = 1,
     .operands = "name one process or core",

@@ -14,14 +14,13 @@ struct options {
     double seconds; /* between two readings; 0: one reading */
 };
 
-static int run(const void *options, int operand_count, char **operands, struct sa_error *e)
+static int run(const void *options, const struct sa_operands *operands, struct sa_error *e)
 {
     const struct options *o = options;
     struct sa_rows rows = {0};
     size_t damaged;
     bool fine;
 
-    (void)operand_count;
     (void)operands;
     fine = sa_rows_read(&rows, !(o->seconds > 0), e);
     if (fine && o->seconds > 0) {

@@ -26,13 +26,12 @@ static void report(const struct sa_profile_file *file, const char *what, const s
         sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the report");
 }
 
-static int run(const void *options, int count, char **operands, struct sa_error *e)
+static int run(const void *options, const struct sa_operands *operands, struct sa_error *e)
 {
     struct sa_profile_file file;
 
-    (void)count;
-    if (sa_input_read(&file, operands[0], e)) {
-        report(&file, operands[0], options, e);
+    if (sa_input_read(&file, operands->sources[0], e)) {
+        report(&file, operands->of[0], options, e);
         sa_profile_file_free(&file);
     }
     return (int)e->code;
@@ -56,6 +55,7 @@ const struct sa_command sa_command_report = {
         "caller of malloc, and with all that they call. The profile is a .pb.gz or .pb, or the\n"
         "heap of a process or core, as 'sallocctl profile' reads it.\n",
     SA_COMMAND_OPTIONS(table, struct options),
+    .sources = 1,
     .first = 1,
     .last = 1,
     .operands = "name one profile, process or core",

@@ -150,14 +150,13 @@ static bool set_preload(const char *library)
     return fine;
 }
 
-static int run(const void *options, int count, char **operands, struct sa_error *e)
+static int run(const void *options, const struct sa_operands *operands, struct sa_error *e)
 {
     char library[4096], profile[SA_RUN_PROFILE_MAX];
     struct options o = *(const struct options *)options;
     const char *unfit;
     int code, error;
 
-    (void)count;
     (void)e;
     if (o.profile && o.page)
         return sa_command_misused(&sa_command_run, "-o and --html exclude each other");
@@ -181,20 +180,20 @@ static int run(const void *options, int count, char **operands, struct sa_error 
         fprintf(stderr, "sallocctl: the options are too long, or there is no memory\n");
         return NOT_RUN;
     }
-    unfit = sa_program_kind_unfit(operands[0]);
+    unfit = sa_program_kind_unfit(operands->of[0]);
     if (o.page) {
-        code = sa_run_page(operands, profile, o.page, o.every, unfit, &error);
+        code = sa_run_page(operands->of, profile, o.page, o.every, unfit, &error);
         if (!error)
             return code;
     } else {
         if (unfit)
-            fprintf(stderr, "sallocctl: %s does not run on salloc: %s; %s\n", operands[0], unfit,
-                    o.profile || o.stats ? "it writes nothing" : "it has its own malloc");
+            fprintf(stderr, "sallocctl: %s does not run on salloc: %s; %s\n", operands->of[0],
+                    unfit, o.profile || o.stats ? "it writes nothing" : "it has its own malloc");
         sa_budget_end();
-        execvp(operands[0], operands);
+        execvp(operands->of[0], operands->of);
         error = errno;
     }
-    fprintf(stderr, "sallocctl: %s: %s\n", operands[0], strerror(error));
+    fprintf(stderr, "sallocctl: %s: %s\n", operands->of[0], strerror(error));
     return error == ENOENT ? NOT_FOUND : NOT_RUN;
 }
 

@@ -68,10 +68,8 @@ static void serve(const struct options *o, struct sa_error *e)
 
 #endif
 
-static int run(const void *options, int count, char **operands, struct sa_error *e)
+static int run(const void *options, const struct sa_operands *operands, struct sa_error *e)
 {
-
-    (void)count;
     (void)operands;
     serve(options, e);
     return (int)e->code;

@@ -5,7 +5,6 @@
 #include "tool/target/control_client.h"
 #include "tool/target/target.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 extern const struct sa_command sa_command_set;
@@ -23,19 +22,19 @@ static bool set_one(struct sa_control *control, const char *pair, struct sa_erro
     return false;
 }
 
-static int run(const void *options, int count, char **operands, struct sa_error *e)
+static int run(const void *options, const struct sa_operands *operands, struct sa_error *e)
 {
     struct sa_control control;
 
     (void)options;
-    if (!sa_target_is_process(operands[0]))
+    if (!operands->sources[0].pid)
         return sa_command_misused(&sa_command_set, sa_command_set.operands);
-    for (int i = 1; i < count; i++)
-        if (!operands[i][strcspn(operands[i], ":=")] || strchr(":=", operands[i][0]))
+    for (int i = 1; i < operands->count; i++)
+        if (!operands->of[i][strcspn(operands->of[i], ":=")] || strchr(":=", operands->of[i][0]))
             return sa_command_misused(&sa_command_set, "an option is given as KEY:VALUE");
-    if (!sa_control_open(&control, atoi(operands[0]), e))
+    if (!sa_control_open(&control, operands->sources[0].pid, e))
         return (int)e->code;
-    for (int i = 1; i < count && set_one(&control, operands[i], e); i++)
+    for (int i = 1; i < operands->count && set_one(&control, operands->of[i], e); i++)
         ;
     sa_control_close(&control);
     return (int)e->code;
@@ -52,6 +51,7 @@ const struct sa_command sa_command_set = {
     .exit_codes =
         "0 all are set, 1 the process refuses or has no control socket, 2 usage, 3 there is\n"
         "no such process, 4 its socket cannot be reached.\n",
+    .sources = 1,
     .first = 2,
     .last = -1,
     .operands = "name a process, and options as KEY:VALUE",

@@ -33,14 +33,14 @@ static enum sa_report_kind kind_of(const struct options *o)
     return o->file ? sa_report_kind_of_path(o->file) : SA_REPORT_TEXT;
 }
 
-static void read_and_write(const char *what, const struct options *o, struct sa_error *e)
+static void read_and_write(struct sa_source source, const struct options *o, struct sa_error *e)
 {
     enum sa_report_kind kind = kind_of(o);
     struct sa_buffer page = {NULL, 0, 0};
     uint64_t dropped = 0;
     struct sa_reading r;
 
-    if (!sa_reading_open_numbers(&r, what, e))
+    if (!sa_reading_open_numbers(&r, source, e))
         return;
     if (sa_stats_page(&r.target, &r.table, kind, o->file, &page, &dropped, e))
         sa_output_text(page.data, page.used, (unsigned)sa_report_file_mode(kind), o->file, e);
@@ -51,26 +51,25 @@ static void read_and_write(const char *what, const struct options *o, struct sa_
     sa_reading_close(&r);
 }
 
-static int run(const void *options, int count, char **operands, struct sa_error *e)
+static int run(const void *options, const struct sa_operands *operands, struct sa_error *e)
 {
     const struct options *o = options;
     struct sa_ticker ticker;
 
-    (void)count;
     if (o->json + o->openmetrics + o->prometheus > 1)
         return sa_command_misused(&sa_command_stats, "name one format");
-    if (o->every > 0 && (!o->file || !sa_target_is_process(operands[0])))
+    if (o->every > 0 && (!o->file || !operands->sources[0].pid))
         return sa_command_misused(&sa_command_stats, "--every needs -o, and a process");
     ticker = sa_ticker_begin(o->every);
-    read_and_write(operands[0], o, e);
+    read_and_write(operands->sources[0], o, e);
     while (!e->code && o->every > 0) {
         struct sa_error once = {SA_EXIT_DONE, ""};
 
         sa_ticker_wait(&ticker);
-        read_and_write(operands[0], o, &once);
+        read_and_write(operands->sources[0], o, &once);
         if (once.code) { /* of a process that ends meanwhile, the second reading says so */
             sa_time_wait(AGAIN_SECONDS);
-            read_and_write(operands[0], o, e);
+            read_and_write(operands->sources[0], o, e);
         }
     }
     return (int)e->code;
@@ -101,6 +100,7 @@ const struct sa_command sa_command_stats = {
             "core: the page that the process itself would write. The process needs no\n"
             "preparation. It is neither stopped nor changed.\n",
     SA_COMMAND_OPTIONS(table, struct options),
+    .sources = 1,
     .first = 1,
     .last = 1,
     .operands = "name one process or core",

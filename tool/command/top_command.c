@@ -9,7 +9,6 @@
 #include "tool/target/target.h"
 #include "tool/top/top.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -55,7 +54,7 @@ static void show(struct sa_top *top, const struct options *o, struct sa_error *e
 #endif
 }
 
-static int run(const void *options, int count, char **operands, struct sa_error *e)
+static int run(const void *options, const struct sa_operands *operands, struct sa_error *e)
 {
     const struct options *o = options;
     struct sa_top top = {.o = {.every = o->every,
@@ -65,13 +64,13 @@ static int run(const void *options, int count, char **operands, struct sa_error 
                                .order = SA_ROWS_BY_IN_USE}};
 
     sa_debuginfod_allow(0); /* a screen does not wait */
-    if (count && !sa_target_is_process(operands[0]))
+    if (operands->count && !operands->sources[0].pid)
         return sa_command_misused(&sa_command_top, "name a process by its PID, or none");
     if (!o->batch && !(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)))
         return sa_command_misused(&sa_command_top, "this is no terminal: use --batch");
     if (o->count && !o->batch)
         return sa_command_misused(&sa_command_top, "-n needs --batch");
-    top.o.pid = count ? (pid_t)strtol(operands[0], NULL, 10) : 0;
+    top.o.pid = operands->sources[0].pid;
     show(&top, o, e);
     sa_top_free(&top);
     return (int)e->code;
@@ -107,6 +106,7 @@ const struct sa_command sa_command_top = {
         "In a process: Escape goes back, arrows scroll, b shows the next table (functions,\n"
         "lines, ...), w another time of growth.\n",
     SA_COMMAND_OPTIONS(table, struct options),
+    .sources = 1,
     .first = 0,
     .last = 1,
     .operands = "name one process, or none",

@@ -145,17 +145,16 @@ static void trace(struct sa_reading *r, const struct options *o, struct sa_error
         stop(r->target.pid);
 }
 
-static int run(const void *options, int count, char **operands, struct sa_error *e)
+static int run(const void *options, const struct sa_operands *operands, struct sa_error *e)
 {
     const struct options *o = options;
     struct sa_reading r;
 
-    (void)count;
     if (!o->file && isatty(STDOUT_FILENO))
         return sa_command_misused(&sa_command_trace,
                                   "a trace is no text: name a file with -o, or use a pipe");
     catch_interrupts();
-    if (sa_reading_open(&r, operands[0], e)) {
+    if (sa_reading_open(&r, operands->sources[0], e)) {
         trace(&r, o, e);
         sa_reading_close(&r);
     }
@@ -194,6 +193,7 @@ const struct sa_command sa_command_trace = {
             "salloc_start_event_trace. With control:on, this command has it start and stop. It is\n"
             "not stopped. Of a core, the ring as it was is written.\n",
     SA_COMMAND_OPTIONS(table, struct options),
+    .sources = 1,
     .first = 1,
     .last = 1,
     .operands = "name one process or core",

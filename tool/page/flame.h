@@ -24,10 +24,10 @@ bool sa_flame_write_diff(const struct sa_profile_file *before, const struct sa_p
                          const char *metric, const char *const titles[2], const char *page,
                          struct sa_error *e);
 
-/* Reads a profile, as sa_input_read does, and writes the page to a file, or to stdout if `page` is
- * NULL. metric: NULL: the one that the profile shows first. */
-bool sa_flame_write(const char *what, const char *metric, const char *title, const char *page,
-                    struct sa_error *e);
+/* Writes the page of a profile, by the rules of output.h. metric: NULL: the one that the profile
+ * shows first. */
+bool sa_flame_write(const struct sa_profile_file *file, const char *metric, const char *title,
+                    const char *page, struct sa_error *e);
 
 /* Writes a page with a time line. root: as for sa_moments_file. */
 bool sa_flame_write_moments(struct sa_moments *m, const char *root, const char *metric,

@@ -3,7 +3,6 @@
 #include "tool/page/flame.h"
 
 #include "tool/page/flame_events.h"
-#include "tool/reading/input.h"
 #include "tool/reading/output.h"
 
 #include <stdio.h>
@@ -30,23 +29,19 @@ static void put_events(const struct sa_profile_file *file, const char *metric, c
     free(t);
 }
 
-bool sa_flame_write(const char *what, const char *metric, const char *title, const char *page,
-                    struct sa_error *e)
+bool sa_flame_write(const struct sa_profile_file *file, const char *metric, const char *title,
+                    const char *page, struct sa_error *e)
 {
     struct sa_buffer out = {NULL, 0, 0};
-    struct sa_profile_file file;
     uint32_t shown;
 
-    if (!sa_input_read(&file, what, e))
-        return false;
-    if (sa_flame_is_events(&file))
-        put_events(&file, metric, title, &out, e);
-    else if ((shown = sa_file_find_metric(&file, metric, what, e)) != SA_FILE_NONE)
-        sa_flame_put(&file, shown, title, &out, e);
+    if (sa_flame_is_events(file))
+        put_events(file, metric, title, &out, e);
+    else if ((shown = sa_file_find_metric(file, metric, title, e)) != SA_FILE_NONE)
+        sa_flame_put(file, shown, title, &out, e);
     if (!e->code)
         sa_output_bytes(out.data, out.used, false, page, e);
     sa_buffer_free(&out);
-    sa_profile_file_free(&file);
     return !e->code;
 }
 

@@ -112,15 +112,14 @@ static bool open_again(struct sa_reading *r, const struct sa_process *before, st
 {
     struct sa_process after;
     uint64_t place = sa_table_variable(&r->table, "sa_hot", e);
-    char number[16];
 
-    snprintf(number, sizeof(number), "%d", before->pid);
     sa_reading_close(r);
-    if (!sa_reading_open(r, number, e))
+    if (!sa_reading_open(r, (struct sa_source){.pid = before->pid}, e))
         return false;
     sa_process_read(r->target.pid, &after);
     if (sa_table_variable(&r->table, "sa_hot", e) != place || before->started != after.started)
-        sa_error_set(e, SA_EXIT_NONE, "process %s has become another program meanwhile", number);
+        sa_error_set(e, SA_EXIT_NONE, "process %d has become another program meanwhile",
+                     before->pid);
     return !e->code;
 }
 

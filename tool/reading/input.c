@@ -5,12 +5,10 @@
 
 #include "tool/base/io.h"
 #include "tool/reading/output.h"
-#include "tool/reading/reading.h"
 #include "tool/symbol/add_lines.h"
 
 #include <elf.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -30,7 +28,7 @@ static bool is_core(const char *path)
     return is;
 }
 
-static bool read_target(struct sa_profile_file *ret, struct sa_reading *r, struct sa_error *e)
+static bool read_heap(struct sa_profile_file *ret, struct sa_reading *r, struct sa_error *e)
 {
     struct sa_buffer data = {NULL, 0, 0};
     struct sa_outside_profile p;
@@ -64,22 +62,27 @@ bool sa_input_add_lines(struct sa_profile_file *file, const char *root, struct s
     return true;
 }
 
-bool sa_input_read(struct sa_profile_file *ret, const char *what, struct sa_error *e)
+bool sa_input_read_target(struct sa_profile_file *ret, struct sa_reading *r, struct sa_error *e)
+{
+    const char *root = r->target.live ? NULL : sa_target_sysroot();
+    char path[SA_PROC_PATH];
+
+    /* A process may have its files elsewhere, in a container. */
+    if (r->target.live)
+        root = sa_io_proc_path(path, r->target.pid, "root");
+    return read_heap(ret, r, e) && sa_input_add_lines(ret, root, e);
+}
+
+bool sa_input_read(struct sa_profile_file *ret, struct sa_source source, struct sa_error *e)
 {
     struct sa_reading r;
-    char root[SA_PROC_PATH] = "";
     bool fine;
 
-    if (!sa_target_is_process(what) && !is_core(what))
-        return sa_profile_file_read(ret, what, e) && sa_input_add_lines(ret, NULL, e);
-    if (!sa_reading_open(&r, what, e))
+    if (!source.pid && !is_core(source.name))
+        return sa_profile_file_read(ret, source.name, e) && sa_input_add_lines(ret, NULL, e);
+    if (!sa_reading_open(&r, source, e))
         return false;
-    /* A process may have its files elsewhere, in a container; that of a core, too. */
-    if (!r.target.live && sa_target_sysroot())
-        snprintf(root, sizeof(root), "%s", sa_target_sysroot());
-    if (r.target.live)
-        sa_io_proc_path(root, r.target.pid, "root");
-    fine = read_target(ret, &r, e);
+    fine = sa_input_read_target(ret, &r, e);
     sa_reading_close(&r);
-    return fine && sa_input_add_lines(ret, *root ? root : NULL, e);
+    return fine;
 }

@@ -138,13 +138,11 @@ bool sa_moments_add(struct sa_moments *m, pid_t pid, struct sa_error *e)
 {
     struct sa_outside_profile p = {0};
     struct sa_reading r;
-    char text[24];
     bool fine;
 
-    snprintf(text, sizeof(text), "%d", (int)pid);
-    if (!sa_reading_open(&r, text, e))
+    if (!sa_reading_open(&r, (struct sa_source){.pid = pid}, e))
         return false;
-    m->pid = (int)pid;
+    m->pid = pid;
     fine = read_whole(&r, &p, e);
     if (fine && !take_mappings(m, &r))
         fine = no_memory(e);

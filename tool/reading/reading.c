@@ -6,6 +6,7 @@
 #include "sampling/guard/guarded.h"
 #include "sampling/record/thread_name.h"
 #include "sampling/snapshot/residency.h"
+#include "tool/base/array.h"
 #include "tool/base/io.h"
 #include "tool/base/time.h"
 #include "tool/samples/peak.h"
@@ -46,24 +47,27 @@ static void explain(struct sa_reading *r, const char *what, const struct sa_erro
     sa_error_set(e, why->code, "%s: %s", what, why->text);
 }
 
-/* Warns of a core that lacks something that was not needed so far. */
-static void tell_lack(const struct sa_reading *r, const char *what)
-{
-    if (*r->target.lack)
-        fprintf(stderr, "sallocctl: %s: %s; what it lacks is left out\n", what, r->target.lack);
-}
-
-bool sa_reading_open(struct sa_reading *r, const char *what, struct sa_error *e)
+static bool open_source(struct sa_reading *r, struct sa_source source, bool stacks,
+                        struct sa_error *e)
 {
     struct sa_error one = {SA_EXIT_DONE, ""};
+    const char *what = source.name;
+    char number[16];
 
     memset(r, 0, sizeof(*r));
-    if (!sa_target_open(&r->target, what, e))
+    if (!sa_target_open(&r->target, source, e))
         return false;
-    if (sa_objects_collect(&r->target, &r->objects, &one) &&
+    if (!what) {
+        snprintf(number, sizeof(number), "%d", source.pid);
+        what = number;
+    }
+    if (!stacks)
+        sa_objects_collect_notes(&r->target, &r->objects);
+    if ((!stacks || sa_objects_collect(&r->target, &r->objects, &one)) &&
         sa_table_read(&r->target, &r->objects, &r->table, &one) &&
-        sa_stacks_open(&r->stacks, &r->target, &r->table, &one)) {
-        tell_lack(r, what);
+        (!stacks || sa_stacks_open(&r->stacks, &r->target, &r->table, &one))) {
+        if (*r->target.lack) /* it was not needed so far */
+            fprintf(stderr, "sallocctl: %s: %s; what it lacks is left out\n", what, r->target.lack);
         return true;
     }
     explain(r, what, &one, e);
@@ -71,21 +75,27 @@ bool sa_reading_open(struct sa_reading *r, const char *what, struct sa_error *e)
     return false;
 }
 
-bool sa_reading_open_numbers(struct sa_reading *r, const char *what, struct sa_error *e)
+bool sa_reading_open(struct sa_reading *r, struct sa_source source, struct sa_error *e)
 {
-    struct sa_error one = {SA_EXIT_DONE, ""};
+    return open_source(r, source, true, e);
+}
 
-    memset(r, 0, sizeof(*r));
-    if (!sa_target_open(&r->target, what, e))
-        return false;
-    sa_objects_collect_notes(&r->target, &r->objects);
-    if (sa_table_read(&r->target, &r->objects, &r->table, &one)) {
-        tell_lack(r, what);
-        return true;
-    }
-    explain(r, what, &one, e);
+bool sa_reading_open_numbers(struct sa_reading *r, struct sa_source source, struct sa_error *e)
+{
+    return open_source(r, source, false, e);
+}
+
+bool sa_reading_stop(struct sa_reading *r, struct sa_source source, struct sa_target_stop *stop,
+                     struct sa_error *e)
+{
+    pid_t pid = r->target.pid;
+
     sa_reading_close(r);
-    return false;
+    if (!sa_stop_begin(stop, pid, e))
+        return false;
+    if (!sa_reading_open(r, source, e))
+        sa_stop_end(stop);
+    return !e->code;
 }
 
 void sa_reading_close(struct sa_reading *r)
@@ -230,15 +240,9 @@ static void measure(const struct sa_target *t, struct sa_outside_profile *p)
 static bool add_total(struct sa_outside_profile *p, size_t *cap, struct sa_stack *stack,
                       const struct sa_sums *sums)
 {
-    if (p->profile.total_count == *cap) {
-        size_t more = *cap ? 2 * *cap : 1024;
-        void *totals = realloc(p->profile.totals, more * sizeof(*p->profile.totals));
-
-        if (!totals)
-            return false;
-        p->profile.totals = totals;
-        *cap = more;
-    }
+    if (!sa_array_room(&p->profile.totals, cap, p->profile.total_count + 1,
+                       sizeof(*p->profile.totals), 1024))
+        return false;
     p->profile.totals[p->profile.total_count++] = (struct sa_total){stack, *sums};
     return true;
 }

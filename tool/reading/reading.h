@@ -11,6 +11,7 @@
 #include "sampling/profile/profile_buckets.h"
 #include "tool/samples/live.h"
 #include "tool/symbol/code_map.h"
+#include "tool/target/stop.h"
 
 struct sa_reading {
     struct sa_target target;
@@ -22,11 +23,15 @@ struct sa_reading {
 };
 
 /* Opens a process or a core, and finds salloc in it. */
-bool sa_reading_open(struct sa_reading *r, const char *what, struct sa_error *e);
+bool sa_reading_open(struct sa_reading *r, struct sa_source source, struct sa_error *e);
 
 /* The same for who wants numbers alone: without call stacks, and without the names of what is
  * loaded. */
-bool sa_reading_open_numbers(struct sa_reading *r, const char *what, struct sa_error *e);
+bool sa_reading_open_numbers(struct sa_reading *r, struct sa_source source, struct sa_error *e);
+/* Stops a process that is open, and opens it anew: until then it may map and unmap memory. False:
+ * it is neither stopped nor open. */
+bool sa_reading_stop(struct sa_reading *r, struct sa_source source, struct sa_target_stop *stop,
+                     struct sa_error *e);
 void sa_reading_close(struct sa_reading *r);
 
 /* All memory that the allocator uses; 0: not known. */

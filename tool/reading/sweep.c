@@ -91,14 +91,12 @@ static void read_one(const struct sa_sweep *sweep, pid_t pid, struct sa_buffer *
                      struct sa_error *e)
 {
     struct sa_reading r;
-    char number[16];
 
     if (sweep->skip && sweep->skip(pid, sweep->arg)) {
         e->code = SA_EXIT_NOT_ON_IT;
         return;
     }
-    snprintf(number, sizeof(number), "%d", pid);
-    if (!sa_reading_open_numbers(&r, number, e))
+    if (!sa_reading_open_numbers(&r, (struct sa_source){.pid = pid}, e))
         return;
     if (sa_process_shares_memory(pid))
         e->code = SA_EXIT_NOT_ON_IT;
@@ -106,7 +104,7 @@ static void read_one(const struct sa_sweep *sweep, pid_t pid, struct sa_buffer *
         sweep->make(&r, sweep->arg, out, e);
     sa_reading_close(&r);
     if (!e->code && out->used > FRAME_MAX)
-        sa_error_set(e, SA_EXIT_DAMAGED, "%s: it says too much", number);
+        sa_error_set(e, SA_EXIT_DAMAGED, "%d: it says too much", pid);
 }
 
 static bool write_frame(int end, size_t index, const struct sa_buffer *out,

@@ -11,6 +11,7 @@
 #include "tool/base/budget.h"
 #include "tool/base/error.h"
 #include "tool/page/flame.h"
+#include "tool/reading/input.h"
 #include "tool/reading/ticker.h"
 
 #include <dirent.h>
@@ -147,17 +148,21 @@ static void make_page(const char *folder, struct sa_moments *m, const char *titl
 {
     struct sa_error e = {SA_EXIT_DONE, ""};
     char path[SA_RUN_PROFILE_MAX + 16];
+    struct sa_profile_file file;
 
     snprintf(path, sizeof(path), "%s/%d.pb.gz", folder, (int)program);
     if (m && sa_moments_are_many(m)) {
         if (sa_flame_write_moments(m, NULL, NULL, title, page, &e))
             fprintf(stderr, "sallocctl: %s shows the heap of %s at %zu moments\n", page, title,
                     m->count);
-    } else if (access(path, F_OK) != 0)
+    } else if (access(path, F_OK) != 0) {
         fprintf(stderr, "sallocctl: %s left no profile: %s\n", title,
                 unfit ? unfit : "a signal or _exit ended it");
-    else if (sa_flame_write(path, NULL, title, page, &e))
-        fprintf(stderr, "sallocctl: %s shows the heap of %s\n", page, title);
+    } else if (sa_input_read(&file, (struct sa_source){.name = path}, &e)) {
+        if (sa_flame_write(&file, NULL, title, page, &e))
+            fprintf(stderr, "sallocctl: %s shows the heap of %s\n", page, title);
+        sa_profile_file_free(&file);
+    }
     sa_error_print(&e);
 }
 

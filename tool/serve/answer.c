@@ -7,6 +7,7 @@
 #include "tool/base/text.h"
 #include "tool/page/flame.h"
 #include "tool/reading/allocations.h"
+#include "tool/reading/input.h"
 #include "tool/reading/output.h"
 #include "tool/reading/processes.h"
 #include "tool/reading/sweep.h"
@@ -188,25 +189,32 @@ static void answer_profile(struct sa_reading *r, const struct sa_serve_request *
     sa_outside_profile_free(&p);
 }
 
+static void answer_flame(struct sa_reading *r, struct sa_error *e)
+{
+    char name[SA_PROCESS_NAME], title[64];
+    struct sa_profile_file file;
+
+    sa_process_read_name(r->target.pid, name);
+    snprintf(title, sizeof(title), "%s, process %d", name, r->target.pid);
+    if (!sa_input_read_target(&file, r, e))
+        return;
+    sa_flame_write(&file, NULL, title, NULL, e);
+    sa_profile_file_free(&file);
+}
+
 /* Of one process. */
 static void answer_one(const struct sa_serve_request *request, struct sa_error *e)
 {
-    char number[16], title[64];
-    struct sa_process process;
+    struct sa_source source = {.pid = request->pid};
+    bool stats = request->kind == SA_SERVE_STATS;
     struct sa_reading r;
 
-    snprintf(number, sizeof(number), "%d", request->pid);
-    if (request->kind == SA_SERVE_FLAME) {
-        sa_process_read(request->pid, &process);
-        snprintf(title, sizeof(title), "%s, process %d", process.name, request->pid);
-        sa_flame_write(number, NULL, title, NULL, e);
+    if (!(stats ? sa_reading_open_numbers : sa_reading_open)(&r, source, e))
         return;
-    }
-    if (!(request->kind == SA_SERVE_STATS ? sa_reading_open_numbers : sa_reading_open)(&r, number,
-                                                                                       e))
-        return;
-    if (request->kind == SA_SERVE_STATS)
+    if (stats)
         answer_stats(&r, e);
+    else if (request->kind == SA_SERVE_FLAME)
+        answer_flame(&r, e);
     else
         answer_profile(&r, request, e);
     sa_reading_close(&r);

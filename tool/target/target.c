@@ -2,29 +2,30 @@
 /* What processes and cores have in common; see target.h. */
 #include "tool/target/target.h"
 
+#include "tool/base/array.h"
+#include "tool/base/units.h"
+
 #include <elf.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-bool sa_target_is_process(const char *what)
+bool sa_source_parse(const char *what, struct sa_source *ret, struct sa_error *e)
 {
-    return *what && what[strspn(what, "0123456789")] == '\0';
+    uint64_t number = 0;
+
+    *ret = (struct sa_source){.name = what};
+    if (!*what || what[strspn(what, "0123456789")])
+        return true;
+    if (!sa_units_number(what, INT32_MAX, &number) || !number)
+        sa_error_set(e, SA_EXIT_NONE, "%s: there is no such process", what);
+    ret->pid = (pid_t)number;
+    return !e->code;
 }
 
-bool sa_target_open(struct sa_target *t, const char *what, struct sa_error *e)
+bool sa_target_open(struct sa_target *t, struct sa_source source, struct sa_error *e)
 {
-    long number;
-
-    if (!sa_target_is_process(what))
-        return sa_target_open_core(t, what, e);
-    errno = 0;
-    number = strtol(what, NULL, 10);
-    if (errno || number <= 0 || number > INT32_MAX) {
-        sa_error_set(e, SA_EXIT_NONE, "%s: there is no such process", what);
-        return false;
-    }
-    return sa_target_open_process(t, (pid_t)number, e);
+    return source.pid ? sa_target_open_process(t, source.pid, e)
+                      : sa_target_open_core(t, source.name, e);
 }
 
 void sa_target_close(struct sa_target *t)
@@ -48,24 +49,6 @@ size_t sa_target_read_many(struct sa_target *t, const struct sa_piece *pieces, s
     return i;
 }
 
-/* Room for more bytes at the end of an array. */
-static bool grow(void **array, size_t *cap, size_t needed)
-{
-    size_t more = *cap ? *cap : 4096;
-    void *p;
-
-    while (more < needed)
-        more *= 2;
-    if (more == *cap)
-        return true;
-    p = realloc(*array, more);
-    if (!p)
-        return false;
-    *array = p;
-    *cap = more;
-    return true;
-}
-
 static bool add_name(struct sa_target *t, const char *name, size_t *ret)
 {
     size_t bytes = strlen(name) + 1;
@@ -76,7 +59,7 @@ static bool add_name(struct sa_target *t, const char *name, size_t *ret)
         *ret = 0;
         return true;
     }
-    if (!grow((void **)&t->names, &t->names_cap, t->names_used + bytes))
+    if (!sa_array_room(&t->names, &t->names_cap, t->names_used + bytes, 1, 4096))
         return false;
     memcpy(t->names + t->names_used, name, bytes);
     *ret = t->names_used;
@@ -96,7 +79,7 @@ bool sa_target_add_row(struct sa_target *t, uint64_t start, uint64_t end, uint64
         row.path = last->path;
     else if (!add_name(t, path, &row.path))
         return false;
-    if (!grow((void **)&t->rows, &t->row_cap, (t->row_count + 1) * sizeof(row)))
+    if (!sa_array_room(&t->rows, &t->row_cap, t->row_count + 1, sizeof(row), 64))
         return false;
     t->rows[t->row_count++] = row;
     return true;

@@ -84,11 +84,18 @@ struct sa_target {
     void *data;                /* the kind's */
 };
 
-/* Whether an argument is the number of a process, not the path of a core. */
-bool sa_target_is_process(const char *what);
+/* What a command is to read. */
+struct sa_source {
+    pid_t pid;        /* of a process; 0: a file */
+    const char *name; /* as the user gave it; of a process, NULL: it was found otherwise */
+};
 
-/* Opens a process by its number, or else the core file of that name. */
-bool sa_target_open(struct sa_target *t, const char *what, struct sa_error *e);
+/* Parses an argument: digits are a PID, all else is the name of a file. False: there cannot be a
+ * process of that number. */
+bool sa_source_parse(const char *what, struct sa_source *ret, struct sa_error *e);
+
+/* Opens a process, or else the core file of that name. */
+bool sa_target_open(struct sa_target *t, struct sa_source source, struct sa_error *e);
 bool sa_target_open_process(struct sa_target *t, pid_t pid, struct sa_error *e);
 bool sa_target_open_core(struct sa_target *t, const char *path, struct sa_error *e);
 void sa_target_close(struct sa_target *t);

@@ -13,11 +13,15 @@ bool sa_holders_read(struct sa_holders *h, struct sa_error *e)
 {
     struct sa_row_values row;
     struct sa_profile_file file;
-    char number[16];
+    struct sa_reading r;
+    bool fine;
 
-    snprintf(number, sizeof(number), "%d", h->pid);
-    if (!sa_row_read(h->pid, h->count ? &h->row : NULL, &row, e) ||
-        !sa_input_read(&file, number, e))
+    if (!sa_reading_open(&r, (struct sa_source){.pid = h->pid}, e))
+        return false;
+    fine =
+        sa_row_read(&r, h->count ? &h->row : NULL, &row, e) && sa_input_read_target(&file, &r, e);
+    sa_reading_close(&r);
+    if (!fine)
         return false;
     if (h->count == SA_HOLDERS_PAST) {
         sa_profile_file_free(&h->past[0].file);

@@ -29,8 +29,8 @@ static double rate_of(const struct sa_row_values *row, const struct sa_row_value
     return seconds > 0 ? (double)row->allocated / seconds : -1;
 }
 
-static bool fill_row(struct sa_reading *r, const struct sa_row_values *before,
-                     struct sa_row_values *ret, struct sa_error *e)
+bool sa_row_read(struct sa_reading *r, const struct sa_row_values *before,
+                 struct sa_row_values *ret, struct sa_error *e)
 {
     struct sa_stats_numbers numbers;
     const union sa_metric_values *m = &numbers.m;
@@ -51,20 +51,6 @@ static bool fill_row(struct sa_reading *r, const struct sa_row_values *before,
     ret->allocated = m->allocations_bytes;
     ret->rate = rate_of(ret, before, numbers.seconds);
     return true;
-}
-
-bool sa_row_read(pid_t pid, const struct sa_row_values *before, struct sa_row_values *ret,
-                 struct sa_error *e)
-{
-    struct sa_reading r;
-    char number[16];
-
-    snprintf(number, sizeof(number), "%d", pid);
-    if (!sa_reading_open_numbers(&r, number, e))
-        return false;
-    fill_row(&r, before, ret, e);
-    sa_reading_close(&r);
-    return !e->code;
 }
 
 static int by_pid(const void *a, const void *b)
@@ -116,7 +102,7 @@ static bool make_row(struct sa_reading *r, void *arg, struct sa_buffer *out, str
 
     if (rows->count)
         before = bsearch(&key, rows->rows, rows->count, sizeof(key), by_pid);
-    return fill_row(r, before, &row, e) && sa_text_put(out, (const char *)&row, sizeof(row));
+    return sa_row_read(r, before, &row, e) && sa_text_put(out, (const char *)&row, sizeof(row));
 }
 
 /* Remembers that a process does not run on salloc: until the time that was known before, or for

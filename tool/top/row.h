@@ -6,6 +6,7 @@
 
 #include "tool/base/error.h"
 #include "tool/reading/processes.h"
+#include "tool/reading/reading.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -54,8 +55,8 @@ struct sa_rows {
 bool sa_rows_read(struct sa_rows *rows, bool complain, struct sa_error *e);
 
 /* Reads one process. before: an earlier reading, or NULL. */
-bool sa_row_read(pid_t pid, const struct sa_row_values *before, struct sa_row_values *ret,
-                 struct sa_error *e);
+bool sa_row_read(struct sa_reading *r, const struct sa_row_values *before,
+                 struct sa_row_values *ret, struct sa_error *e);
 
 /* The largest first, or in the order of PIDs. */
 void sa_rows_sort(struct sa_rows *rows, enum sa_row_order order);

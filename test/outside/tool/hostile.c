@@ -173,10 +173,11 @@ static enum sa_exit one_round(const char *what, bool early, enum salloc_profile_
 {
     struct sa_error e = {SA_EXIT_DONE, ""};
     struct sa_outside_profile p;
+    struct sa_source source;
     struct sa_reading r;
 
     memset(&r, 0, sizeof(r));
-    if (!sa_target_open(&r.target, what, &e))
+    if (!sa_source_parse(what, &source, &e) || !sa_target_open(&r.target, source, &e))
         exit(1);
     honest = r.target.kind;
     liar = *honest;

@@ -48,6 +48,19 @@ def case_none(test):
         assert 'another process has taken' in test.run('get', str(worker.pid), 'soft_limit', code=4).stderr
 
 
+def case_numbers(test):
+    """A number that can be no PID is not cut to one."""
+    worker = Worker(test, [test.worker, 'still'], conf=',control:on')
+    commands = [['get', None, 'soft_limit'], ['set', None, 'soft_limit:0'], ['report', None], ['leaks', None],
+                ['top', '--batch', '-n', '1', None], ['diff', '--seconds', '0.01', None],
+                ['flame', '--every', '0.01', '--for', '0.01', '-o', os.path.join(test.folder, 'page.html'), None]]
+    for command in commands:
+        for number in [2 ** 32 + worker.pid, 2 ** 64 + worker.pid, 2 ** 31, 0]:
+            result = test.run(*[str(number) if word is None else word for word in command], code=3)
+            assert '%d: there is no such process' % number in result.stderr, (command, result.stderr)
+    test.run('get', '00%d' % worker.pid, 'soft_limit')
+
+
 def case_namespaces(test):
     """A process in PID and network namespaces of its own."""
     if os.getuid() or not shutil.which('unshare'):
