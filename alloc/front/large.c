@@ -147,9 +147,9 @@ SA_COLD static bool large_disarm(struct sa_span *s)
     return true;
 }
 
-/* Frees a span, unless the sample quarantine or the quarantine takes it. empty: the pages are
- * unbacked. */
-static void large_give_back(struct sa_span *s, bool empty) SA_INSIDE_GATE
+/* Frees a span, unless the sample quarantine or the quarantine takes it. unbacked: the pages hold
+ * no memory. */
+static void large_give_back(struct sa_span *s, bool unbacked) SA_INSIDE_GATE
 {
     bool hidden = s->guard && !large_disarm(s);
 
@@ -163,15 +163,15 @@ static void large_give_back(struct sa_span *s, bool empty) SA_INSIDE_GATE
     /* Marks of the program do not wait in a quarantine: locked pages count there. If the range is
      * lost, the page heap finds that out. */
     if (SA_UNLIKELY(s->moved) && (s->sample || sa_hardening.quarantine_bytes))
-        empty |= sa_vm_renew((void *)s->start, sa_span_bytes(s), "salloc:heap") == SA_VM_ZEROED;
-    if (SA_UNLIKELY(s->sample != NULL) && sa_sampler_quarantine_large(s, empty))
+        unbacked |= sa_vm_renew((void *)s->start, sa_span_bytes(s), "salloc:heap") == SA_VM_ZEROED;
+    if (SA_UNLIKELY(s->sample != NULL) && sa_sampler_quarantine_large(s, unbacked))
         return;
     if (large_quarantine(s, &hidden))
         return;
     if (SA_UNLIKELY(hidden))
-        sa_sample_quarantine_return(s, empty);
+        sa_sample_quarantine_return(s, unbacked);
     else
-        sa_page_heap_free(&sa_page_heap_ordinary, s, empty);
+        sa_page_heap_free(&sa_page_heap_ordinary, s, unbacked);
 }
 
 /* The pages for a block and its guard, which is a page of the kernel. */

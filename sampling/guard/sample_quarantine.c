@@ -18,12 +18,12 @@
 /*
  * When spans in quarantine release their memory. A released page costs a fault when it is used
  * again. For long blocks that cost is small beside the program's own use of the block, and they
- * hold much memory: spans above EMPTY_ABOVE are released when they enter. Every program has samples
- * of small blocks: spans of one page are released together once more than FULL_MAX are backed, with
- * one call for neighbours. Spans between the two stay backed.
+ * hold much memory: spans above RELEASE_ABOVE are released when they enter. Every program has
+ * samples of small blocks: spans of one page are released together once more than FULL_MAX are
+ * backed, with one call for neighbours. Spans between the two stay backed.
  */
-#define EMPTY_ABOVE 32768 /* bytes */
-#define FULL_MAX    8     /* backed spans of one page */
+#define RELEASE_ABOVE 32768 /* bytes */
+#define FULL_MAX      8     /* backed spans of one page */
 
 #define EVICTED_MAX 8 /* spans that leave for one that enters */
 #define PAUSE_NS    (10ull * 1000000000)
@@ -36,7 +36,7 @@ struct entry {
     uintptr_t start, end; /* of the span; atomic, relaxed: sa_sample_quarantine_find reads them */
     bool ready SA_GUARDED_BY(
         SA_RANK_SAMPLE_QUARANTINE); /* evictable; false while a thread changes its pages */
-    bool empty SA_GUARDED_BY(SA_RANK_SAMPLE_QUARANTINE); /* the pages are unbacked */
+    bool unbacked SA_GUARDED_BY(SA_RANK_SAMPLE_QUARANTINE); /* the pages hold no memory */
 };
 
 static struct {
@@ -50,8 +50,8 @@ static struct {
     size_t empty_bytes SA_GUARDED_BY(SA_RANK_SAMPLE_QUARANTINE);
     size_t sampled_count SA_GUARDED_BY(SA_RANK_SAMPLE_QUARANTINE), sampled_bytes
         SA_GUARDED_BY(SA_RANK_SAMPLE_QUARANTINE);
-    size_t full SA_GUARDED_BY(SA_RANK_SAMPLE_QUARANTINE);   /* backed spans of one page */
-    bool emptying SA_GUARDED_BY(SA_RANK_SAMPLE_QUARANTINE); /* a thread is releasing those */
+    size_t full SA_GUARDED_BY(SA_RANK_SAMPLE_QUARANTINE);    /* backed spans of one page */
+    bool releasing SA_GUARDED_BY(SA_RANK_SAMPLE_QUARANTINE); /* a thread is releasing those */
     /* Those are released from this value of `ever` on; later after the kernel refused. */
     uint64_t full_from SA_GUARDED_BY(SA_RANK_SAMPLE_QUARANTINE);
     /* Spans that the kernel refused to make accessible again, oldest first, to be tried again. They
@@ -133,7 +133,7 @@ bool sa_sample_quarantine_wants(size_t bytes)
 struct evicted {
     struct sa_span *span;
     struct sa_block_history history;
-    bool empty;
+    bool unbacked;
 };
 
 /* True if a span has one page, of salloc or of the kernel. */
@@ -152,7 +152,7 @@ static void quarantine_count(const struct entry *e, bool more)
     SA_DCHECK(e->end - e->start == sa_span_bytes(e->span) && (more || quarantine.count > 0));
     quarantine.count += one;
     quarantine.bytes += bytes;
-    if (e->empty)
+    if (e->unbacked)
         quarantine.empty_bytes += bytes;
     else if (span_is_short(e->span))
         quarantine.full += one;
@@ -172,7 +172,7 @@ SA_RARE static void entry_evict(struct entry *e, struct evicted *ret)
     SA_REQUIRES(SA_RANK_SAMPLE_QUARANTINE)
 {
     quarantine_count(e, false);
-    *ret = (struct evicted){e->span, e->history.history, e->empty};
+    *ret = (struct evicted){e->span, e->history.history, e->unbacked};
     sa_block_history_write(&e->history, &(struct sa_block_history){0});
     sa_store_relaxed(&e->end, 0);
     e->span = NULL;
@@ -184,11 +184,11 @@ static struct sa_page_heap *heap_of(const struct sa_span *span)
     return span->heap == SA_HEAP_SAMPLED ? &sa_page_heap_sampled : &sa_page_heap_ordinary;
 }
 
-static void span_free(struct sa_span *span, bool empty)
+static void span_free(struct sa_span *span, bool unbacked)
 {
     SA_DCHECK(sa_load_relaxed(&span->state) == SA_SPAN_QUARANTINED);
     sa_store_relaxed(&span->state, SA_SPAN_LARGE);
-    sa_page_heap_free(heap_of(span), span, empty);
+    sa_page_heap_free(heap_of(span), span, unbacked);
 }
 
 /* Adds a refused span to the counts, or (more == false) subtracts it. */
@@ -247,17 +247,17 @@ static struct sa_span *take_refused(void)
     return span;
 }
 
-SA_RARE void sa_sample_quarantine_return(struct sa_span *span, bool empty)
+SA_RARE void sa_sample_quarantine_return(struct sa_span *span, bool unbacked)
 {
     sa_store_relaxed(&span->state, SA_SPAN_QUARANTINED);
-    span->zeroed = empty;
+    span->zeroed = unbacked;
     span_give_back(span);
 }
 
 SA_RARE static void evicted_free(const struct evicted *v)
 {
     sa_block_history_drop(&v->history);
-    sa_sample_quarantine_return(v->span, v->empty);
+    sa_sample_quarantine_return(v->span, v->unbacked);
 }
 
 bool sa_sample_quarantine_retry(bool all)
@@ -312,73 +312,73 @@ static bool entry_precedes(const void *a, const void *b)
 }
 
 /* Collects the backed spans of one page, sorted by address. They cannot be evicted until
- * set_emptied. Returns their number; 0 also if another thread is releasing them. */
+ * set_unbacked. Returns their number; 0 also if another thread is releasing them. */
 static size_t take_full(struct entry **ret)
 {
     size_t n = 0;
 
     quarantine_lock();
-    for (size_t i = 0; i < SA_SAMPLE_QUARANTINE_MAX && !quarantine.emptying; i++) {
+    for (size_t i = 0; i < SA_SAMPLE_QUARANTINE_MAX && !quarantine.releasing; i++) {
         struct entry *e = &entries[i];
 
-        if (e->span && e->ready && !e->empty && span_is_short(e->span)) {
+        if (e->span && e->ready && !e->unbacked && span_is_short(e->span)) {
             e->ready = false;
             ret[n++] = e;
         }
     }
-    quarantine.emptying |= n != 0;
+    quarantine.releasing |= n != 0;
     quarantine_unlock();
     sa_sort(ret, n, sizeof(*ret), entry_precedes);
     return n;
 }
 
-/* Ends take_full: the first `emptied` of the n entries were released. */
-static void set_emptied(struct entry **taken, size_t n, size_t emptied)
+/* Ends take_full: the first `released` of the n entries were released. */
+static void set_unbacked(struct entry **taken, size_t n, size_t released)
 {
-    for (size_t i = 0; i < emptied; i++)
+    for (size_t i = 0; i < released; i++)
         sa_page_heap_emptied(heap_of(taken[i]->span), taken[i]->span);
     quarantine_lock();
-    SA_DCHECK(quarantine.emptying);
+    SA_DCHECK(quarantine.releasing);
     for (size_t i = 0; i < n; i++) {
         SA_DCHECK(taken[i]->span && !taken[i]->ready);
         quarantine_count(taken[i], false);
-        taken[i]->empty = i < emptied;
+        taken[i]->unbacked = i < released;
         quarantine_count(taken[i], true);
         taken[i]->ready = true;
     }
-    quarantine.emptying = false;
-    if (emptied < n)
+    quarantine.releasing = false;
+    if (released < n)
         quarantine.full_from = quarantine.ever + SA_SAMPLE_QUARANTINE_MAX;
     quarantine_unlock();
 }
 
 /* Releases the backed spans of one page, with one call for each run of neighbours. */
-SA_NOINLINE static void empty_short(void)
+SA_NOINLINE static void release_short(void)
 {
     struct entry **full = sa_scratch_take();
-    size_t n, emptied = 0, next;
+    size_t n, released = 0, next;
     bool done = true;
 
     if (!full) /* the next span that enters tries again */
         return;
     n = take_full(full);
-    while (done && emptied < n) {
-        uintptr_t start = full[emptied]->start, end = full[emptied]->end;
+    while (done && released < n) {
+        uintptr_t start = full[released]->start, end = full[released]->end;
 
-        for (next = emptied + 1; next < n && full[next]->start == end; next++)
+        for (next = released + 1; next < n && full[next]->start == end; next++)
             end = full[next]->end;
         done = sa_vm_release((void *)start, end - start);
         if (done)
-            emptied = next;
+            released = next;
     }
     if (n)
-        set_emptied(full, n, emptied);
+        set_unbacked(full, n, released);
     sa_scratch_give(full);
 }
 
-/* As sa_sample_quarantine_put. evicted: room for EVICTED_MAX. *ret_full: empty_short is due. */
-static bool quarantine_put(struct sa_span *span, const struct sa_block_history *history, bool empty,
-                           struct evicted *evicted, bool *ret_full)
+/* As sa_sample_quarantine_put. evicted: room for EVICTED_MAX. *ret_full: release_short is due. */
+static bool quarantine_put(struct sa_span *span, const struct sa_block_history *history,
+                           bool unbacked, struct evicted *evicted, bool *ret_full)
 {
     size_t bytes = sa_span_bytes(span);
     struct entry *e;
@@ -390,7 +390,7 @@ static bool quarantine_put(struct sa_span *span, const struct sa_block_history *
     if (e) {
         SA_DCHECK(!e->span && !e->ready);
         e->span = span;
-        e->empty = empty || bytes > EMPTY_ABOVE;
+        e->unbacked = unbacked || bytes > RELEASE_ABOVE;
         sa_store_relaxed(&e->start, span->start);
         sa_store_relaxed(&e->end, span->start + bytes);
         sa_block_history_write(&e->history, history);
@@ -404,26 +404,26 @@ static bool quarantine_put(struct sa_span *span, const struct sa_block_history *
         return false;
     sa_store_relaxed(&span->state, SA_SPAN_QUARANTINED);
     done = sa_vm_protect((void *)span->start, bytes, false) &&
-           (empty || bytes <= EMPTY_ABOVE || sa_vm_release((void *)span->start, bytes));
-    if (done && (empty || bytes > EMPTY_ABOVE))
+           (unbacked || bytes <= RELEASE_ABOVE || sa_vm_release((void *)span->start, bytes));
+    if (done && (unbacked || bytes > RELEASE_ABOVE))
         sa_page_heap_emptied(heap_of(span), span);
     quarantine_lock();
     SA_DCHECK(e->span == span && !e->ready);
     e->ready = true;
     if (!done)
         entry_evict(e, &evicted[0]);
-    *ret_full = quarantine.full > FULL_MAX && !quarantine.emptying &&
+    *ret_full = quarantine.full > FULL_MAX && !quarantine.releasing &&
                 quarantine.ever >= quarantine.full_from;
     quarantine_unlock();
     if (!done) { /* locked memory, or too many mappings: the span goes back to its page heap */
-        evicted[0].empty = empty;
+        evicted[0].unbacked = unbacked;
         evicted_free(&evicted[0]);
     }
     return true;
 }
 
 bool sa_sample_quarantine_put(struct sa_span *span, const struct sa_block_history *history,
-                              bool empty)
+                              bool unbacked)
 {
     struct evicted *evicted;
     bool done, full = false;
@@ -432,10 +432,10 @@ bool sa_sample_quarantine_put(struct sa_span *span, const struct sa_block_histor
     if (sa_sample_quarantine_paused())
         return false;
     evicted = sa_scratch_take();
-    done = evicted && quarantine_put(span, history, empty, evicted, &full);
+    done = evicted && quarantine_put(span, history, unbacked, evicted, &full);
     sa_scratch_give(evicted);
     if (full)
-        empty_short();
+        release_short();
     return done;
 }
 

@@ -51,18 +51,18 @@ bool sa_sample_quarantine_wants(size_t bytes);
 
 /*
  * Puts a span whose block was freed into quarantine, and takes over the references in its history.
- * empty: the pages are unbacked. False: there was no room or a pause; span and references still
- * belong to the caller. Makes system calls; the caller holds no lock.
+ * unbacked: the pages hold no memory. False: there was no room or a pause; span and references
+ * still belong to the caller. Makes system calls; the caller holds no lock.
  */
 bool sa_sample_quarantine_put(struct sa_span *span, const struct sa_block_history *history,
-                              bool empty);
+                              bool unbacked);
 
 /*
  * Returns a freed span, of which a part may be inaccessible, to its page heap. If the kernel
  * refuses to make it accessible, as it may at a limit, the span is put aside until
- * sa_sample_quarantine_retry. empty: the pages are unbacked. The caller holds no lock.
+ * sa_sample_quarantine_retry. unbacked: the pages hold no memory. The caller holds no lock.
  */
-void sa_sample_quarantine_return(struct sa_span *span, bool empty);
+void sa_sample_quarantine_return(struct sa_span *span, bool unbacked);
 
 /* Returns the spans that were put aside: all that the kernel permits, or (all == false) until it
  * refuses one. False: it refused one. The caller holds no lock. */

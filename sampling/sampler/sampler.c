@@ -435,7 +435,7 @@ SA_RARE void sa_sampler_release_large(struct sa_span *span)
     sampler_remove(sampler_claim(span), sampler_free_stack(sa_live_wants_free_stacks()));
 }
 
-SA_RARE bool sa_sampler_quarantine_large(struct sa_span *span, bool empty)
+SA_RARE bool sa_sampler_quarantine_large(struct sa_span *span, bool unbacked)
 {
     struct sa_sample *s = sampler_claim(span);
     bool quarantine = s->selected && sa_sample_quarantine_wants(sa_span_bytes(span));
@@ -445,7 +445,7 @@ SA_RARE bool sa_sampler_quarantine_large(struct sa_span *span, bool empty)
     if (quarantine)
         sampler_remember(s, stack, &history);
     sampler_remove(s, stack);
-    if (quarantine && !sa_sample_quarantine_put(span, &history, empty)) {
+    if (quarantine && !sa_sample_quarantine_put(span, &history, unbacked)) {
         sa_block_history_drop(&history);
         quarantine = false;
     }

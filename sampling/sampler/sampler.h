@@ -110,8 +110,8 @@ size_t sa_sampler_apart(unsigned cls);
 void sa_sampler_release_large(struct sa_span *span);
 
 /* The same for a block that is freed. True: its span has entered the sample quarantine, and belongs
- * to it. empty: the pages are unbacked. */
-bool sa_sampler_quarantine_large(struct sa_span *span, bool empty);
+ * to it. unbacked: the pages hold no memory. */
+bool sa_sampler_quarantine_large(struct sa_span *span, bool unbacked);
 
 /* The class of the sampled object on a span in use; 0: the span has no sampled object of a class.
  */
