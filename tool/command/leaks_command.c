@@ -98,6 +98,7 @@ static void put(struct found *f, const char *file, struct sa_error *e)
         if (count)
             memcpy(live, f->profile.live.samples, count * sizeof(*live));
         sa_outside_profile_filter(&f->profile, keep);
+        sa_outside_profile_tell(&f->profile);
         if (file)
             sa_output_profile(&f->profile.profile, file, e);
         else if (sa_leak_report(&f->leaks, &f->profile.profile, live, f->stopped_ms, stdout) != 0)

@@ -8,6 +8,7 @@
 #include "alloc/os/vm.h"
 #include "tool/base/budget.h"
 #include "tool/base/error.h"
+#include "tool/base/note.h"
 #include "tool/symbol/debuginfod.h"
 
 #include <fcntl.h>
@@ -101,6 +102,7 @@ static int call(int argc, char **argv)
         start();
         sa_budget_begin(UINT64_MAX);
         sa_debuginfod_begin();
+        sa_notes_begin();
         return sa_command_call(command, argc - 1, argv + 1);
     }
     if (argc >= 2)

@@ -3,6 +3,7 @@
 #include "tool/command/command.h"
 
 #include "tool/base/error.h"
+#include "tool/base/note.h"
 #include "tool/base/units.h"
 #include "tool/reading/output.h"
 #include "tool/target/target.h"
@@ -127,6 +128,7 @@ int sa_command_call(const struct sa_command *command, int argc, char **argv)
     operands.count = count;
     operands.of = argv + optind;
     code = e.code ? SA_EXIT_DONE : command->run(options, &operands, &e);
+    sa_notes_print();
     sa_error_print(&e);
     return e.code ? (int)e.code : code;
 }

@@ -22,10 +22,10 @@ static int run(const void *options, const struct sa_operands *operands, struct s
     bool fine;
 
     (void)operands;
-    fine = sa_rows_read(&rows, !(o->seconds > 0), e);
+    fine = sa_rows_read(&rows, e);
     if (fine && o->seconds > 0) {
         sa_time_wait(o->seconds);
-        fine = sa_rows_read(&rows, true, e);
+        fine = sa_rows_read(&rows, e);
     }
     if (!fine)
         return (int)e->code;

@@ -29,6 +29,7 @@
  */
 #include "tool/page/flame.h"
 
+#include "tool/base/note.h"
 #include "tool/base/text.h"
 #include "tool/file/file_interval.h"
 #include "tool/page/flame_frames.h"
@@ -127,11 +128,13 @@ static void put_head(struct writer *w, uint32_t metric, const char *title)
     sa_page_put_double(&w->to, unseen.blocks);
     sa_page_put(&w->to, "}");
     put_texts(w, "comments", f->comments, f->comment_count);
-    if (sa_debuginfod_was_lacking()) {
+    if (sa_debuginfod_was_lacking() || *sa_notes()) {
         sa_page_put_key(&w->to, "note");
         sa_page_put_string(&w->to,
-                           "Some names may come without source lines, since the debuginfod servers "
-                           "did not answer.",
+                           sa_debuginfod_was_lacking()
+                               ? "Some names may come without source lines, since the debuginfod "
+                                 "servers did not answer."
+                               : sa_notes(),
                            SA_PAGE_TEXT_MAX);
     }
     sa_page_put_key(&w->to, "shown");

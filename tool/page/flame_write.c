@@ -2,6 +2,7 @@
 /* Pages into files, of what a command is given; see flame.h. */
 #include "tool/page/flame.h"
 
+#include "tool/base/note.h"
 #include "tool/page/flame_events.h"
 #include "tool/reading/output.h"
 
@@ -55,8 +56,7 @@ bool sa_flame_write_moments(struct sa_moments *m, const char *root, const char *
     if (!sa_moments_file(m, root, &file, e))
         return false;
     if (m->left_out)
-        fprintf(stderr,
-                "sallocctl: %llu readings are left out, since the process allocated too fast\n",
+        sa_note("%llu readings are left out, since the process allocated too fast",
                 (unsigned long long)m->left_out);
     shown = sa_file_find_metric(&file, metric, title, e);
     if (!e->code && !sa_file_is_sampled(&file, shown))

@@ -8,6 +8,7 @@
 #include "sampling/snapshot/residency.h"
 #include "tool/base/array.h"
 #include "tool/base/io.h"
+#include "tool/base/note.h"
 #include "tool/base/time.h"
 #include "tool/samples/peak.h"
 #include "tool/samples/rates.h"
@@ -67,7 +68,7 @@ static bool open_source(struct sa_reading *r, struct sa_source source, bool stac
         sa_table_read(&r->target, &r->objects, &r->table, &one) &&
         (!stacks || sa_stacks_open(&r->stacks, &r->target, &r->table, &one))) {
         if (*r->target.lack) /* it was not needed so far */
-            fprintf(stderr, "sallocctl: %s: %s; what it lacks is left out\n", what, r->target.lack);
+            sa_note("%s: %s; what it lacks is left out", what, r->target.lack);
         return true;
     }
     explain(r, what, &one, e);
@@ -461,9 +462,7 @@ void sa_outside_profile_filter(struct sa_outside_profile *p, const bool *keep)
 void sa_outside_profile_tell(const struct sa_outside_profile *p)
 {
     if (p->dropped)
-        fprintf(stderr,
-                "sallocctl: %llu records changed while they were read, and are left out (--stop "
-                "leaves none)\n",
+        sa_note("%llu records changed while they were read, and are left out (--stop leaves none)",
                 (unsigned long long)p->dropped);
 }
 

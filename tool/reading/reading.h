@@ -62,7 +62,7 @@ bool sa_reading_without_samples(struct sa_reading *r, enum salloc_profile_type t
 /* Leaves only those samples for which keep is true, and what was ever allocated out. */
 void sa_outside_profile_filter(struct sa_outside_profile *p, const bool *keep);
 
-/* Says on stderr what was left out. */
+/* Notes what was left out (note.h). */
 void sa_outside_profile_tell(const struct sa_outside_profile *p);
 void sa_outside_profile_free(struct sa_outside_profile *p);
 

@@ -56,7 +56,7 @@ static void answer_index(struct sa_error *e)
 {
     struct sa_rows rows = {0};
 
-    if (!sa_rows_read(&rows, false, e))
+    if (!sa_rows_read(&rows, e))
         return;
     printf("%s", page_head);
     for (size_t i = 0; i < rows.count; i++)

@@ -4,6 +4,7 @@
 
 #include "tool/base/budget.h"
 #include "tool/base/child.h"
+#include "tool/base/note.h"
 #include "tool/base/time.h"
 #include "tool/reading/sweep_cache.h"
 #include "tool/serve/answer.h"
@@ -152,6 +153,7 @@ static bool answer(void *arg, int end)
     sigprocmask(SIG_SETMASK, &none, NULL);
     sa_budget_begin(job->memory / 4 * 3);
     sa_debuginfod_begin_command();
+    sa_notes_begin();
     if (!set_descriptors(job, end, known) || !become(&job->user))
         _exit(SA_EXIT_FAILED);
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of the user would undo it */

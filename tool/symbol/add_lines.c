@@ -13,6 +13,7 @@
 #include "tool/base/child.h"
 #include "tool/base/intern.h"
 #include "tool/base/io.h"
+#include "tool/base/note.h"
 #include "tool/base/text.h"
 #include "tool/file/proto_reader.h"
 #include "tool/symbol/code_map.h"
@@ -420,18 +421,13 @@ struct job {
     const char *root;
 };
 
-/* Says what lacks lines, and why; once, as some commands read again and again. */
+/* Says what lacks lines, and why. */
 static void tell(const char *what, const char *why)
 {
-    static bool told;
     char budget[160];
 
-    if (told)
-        return;
-    told = true;
     sa_budget_describe(budget, sizeof(budget));
-    fprintf(stderr, "sallocctl: %s: %s%s%s\n", what, why, *budget ? "; sallocctl takes " : "",
-            budget);
+    sa_note("%s: %s%s%s", what, why, *budget ? "; sallocctl takes " : "", budget);
 }
 
 /* In a child: libdw ends its process where memory is short, and files are not trusted. */

@@ -3,6 +3,8 @@
  * so only regular files are opened, and read by elfutils alone. */
 #include "tool/symbol/debug_file.h"
 
+#include "tool/base/note.h"
+
 #include "tool/base/budget.h"
 #include "tool/symbol/debuginfod.h"
 
@@ -116,11 +118,9 @@ static void check_compression(const char *path, int fd)
             !gelf_getchdr(section, &how) || how.ch_type == ELFCOMPRESS_ZLIB ||
             elf_compress(section, 0, 0) >= 0)
             continue;
-        fprintf(
-            stderr,
-            "sallocctl: %s: no lines of it: its debug information is compressed by %s, which "
-            "this elfutils cannot read; objcopy --decompress-debug-sections makes it readable\n",
-            path, how.ch_type == ELFCOMPRESS_ZSTD ? "zstd" : "an unknown method");
+        sa_note("%s: no lines of it: its debug information is compressed by %s, which "
+                "this elfutils cannot read; objcopy --decompress-debug-sections makes it readable",
+                path, how.ch_type == ELFCOMPRESS_ZSTD ? "zstd" : "an unknown method");
         break;
     }
     elf_end(elf);
@@ -258,14 +258,12 @@ bool sa_debug_file_open(struct sa_debug_file *ret, const struct sa_file_mapping 
         open_path(ret, mapping, "", time_ns, &other) || open_id(ret, mapping))
         return true;
     if (other && !*mapping->build_id)
-        fprintf(stderr,
-                "sallocctl: %s may be another file than that of the profile, which has no build "
-                "id of it: no lines of it\n",
+        sa_note("%s may be another file than that of the profile, which has no build "
+                "id of it: no lines of it",
                 mapping->file);
     else if (other)
-        fprintf(stderr,
-                "sallocctl: %s is not the file of the profile any more (build id %s): no lines of "
-                "it\n",
+        sa_note("%s is not the file of the profile any more (build id %s): no lines of "
+                "it",
                 mapping->file, mapping->build_id);
     return false;
 }

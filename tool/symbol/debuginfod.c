@@ -12,6 +12,7 @@
 #include "tool/symbol/debuginfod.h"
 
 #include "tool/base/child.h"
+#include "tool/base/note.h"
 #include "tool/base/time.h"
 
 #include <dlfcn.h>
@@ -40,7 +41,7 @@ typedef int progress(client *, long done, long all);
 
 struct command {
     double waited; /* seconds */
-    bool failed;   /* the servers are not asked again, and stderr says why */
+    bool failed;   /* the servers are not asked again, and a note says why */
     bool lacking;  /* a file was wanted of servers that failed */
 };
 
@@ -192,9 +193,7 @@ static void fail(const char *why)
     if (command->failed)
         return;
     command->failed = command->lacking = true;
-    fprintf(stderr,
-            "sallocctl: some names may come without source lines: the debuginfod servers (%s) %s\n",
-            urls, why);
+    sa_note("some names may come without source lines: the debuginfod servers (%s) %s", urls, why);
 }
 
 static void tell_late(void)

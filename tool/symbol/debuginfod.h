@@ -2,7 +2,7 @@
 /*
  * Files from debuginfod servers, with a bound on the waiting: a server is somebody else's machine,
  * and may never answer. All waits of a command together take at most its seconds. Servers that fail
- * once are not asked again, and stderr has one line about it. Both are shared with child processes.
+ * once are not asked again, and a note says so. Both are shared with child processes.
  */
 #ifndef SA_TOOL_SYMBOL_DEBUGINFOD_H
 #define SA_TOOL_SYMBOL_DEBUGINFOD_H

@@ -3,6 +3,7 @@
 #include "tool/top/row.h"
 
 #include "tool/base/array.h"
+#include "tool/base/note.h"
 #include "tool/base/text.h"
 #include "tool/base/time.h"
 #include "tool/reading/sweep.h"
@@ -87,7 +88,6 @@ static const struct sa_row_other *find_other(const struct sa_rows *rows, pid_t p
 struct next {
     struct sa_rows rows;
     const struct sa_rows *before; /* sorted by PID */
-    bool complain;
 };
 
 static bool skip_process(pid_t pid, void *arg)
@@ -144,15 +144,14 @@ static bool take_row(pid_t pid, enum sa_exit code, const char *data, size_t byte
     }
     if (code == SA_EXIT_VERSION || code == SA_EXIT_DAMAGED || code == SA_EXIT_FAILED) {
         rows->damaged++;
-        if (next->complain)
-            fprintf(stderr, "sallocctl: %.*s\n", (int)bytes, data);
+        sa_note("%.*s", (int)bytes, data);
     }
     return true;
 }
 
-bool sa_rows_read(struct sa_rows *rows, bool complain, struct sa_error *e)
+bool sa_rows_read(struct sa_rows *rows, struct sa_error *e)
 {
-    struct next next = {.before = rows, .complain = complain};
+    struct next next = {.before = rows};
     struct sa_sweep sweep = {
         .skip = skip_process, .make = make_row, .take = take_row, .arg = &next};
 

@@ -50,9 +50,10 @@ struct sa_rows {
 
 /*
  * Reads all processes anew. Rates are those since the reading before, if the process was there,
- * else since its first allocation. complain: says on stderr which ones could not be understood.
+ * else since its first allocation. A note names each that could not be
+ * understood.
  */
-bool sa_rows_read(struct sa_rows *rows, bool complain, struct sa_error *e);
+bool sa_rows_read(struct sa_rows *rows, struct sa_error *e);
 
 /* Reads one process. before: an earlier reading, or NULL. */
 bool sa_row_read(struct sa_reading *r, const struct sa_row_values *before,

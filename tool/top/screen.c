@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `top` on a terminal, by ncurses; see top.h. One thread: it reads, shows, and waits for a key
  * until it is time to read again. */
+#include "tool/base/note.h"
 #include "tool/base/time.h"
 #include "tool/report/report_keys.h"
 #include "tool/top/top.h"
 
 #include <curses.h>
-#include <fcntl.h>
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +53,7 @@ static void make_page(struct screen *s)
 static void read_again(struct screen *s)
 {
     s->note.code = SA_EXIT_DONE;
+    sa_notes_begin(); /* those of the last reading are printed behind the screen */
     sa_top_read(s->top, &s->note);
     make_page(s);
 }
@@ -238,7 +239,6 @@ static void loop(struct screen *s)
 bool sa_top_screen(struct sa_top *top, struct sa_error *e)
 {
     struct screen s = {.top = top};
-    int nothing, err;
 
     if (!sa_top_read(top, e))
         return false;
@@ -248,11 +248,6 @@ bool sa_top_screen(struct sa_top *top, struct sa_error *e)
         sa_error_set(e, SA_EXIT_FAILED, "this is no terminal that can be used: try --batch");
         return false;
     }
-    /* What readings say on stderr would disturb the screen. */
-    err = dup(STDERR_FILENO);
-    nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    if (nothing >= 0)
-        dup2(nothing, STDERR_FILENO);
     cbreak();
     noecho();
     keypad(stdscr, TRUE);
@@ -260,12 +255,6 @@ bool sa_top_screen(struct sa_top *top, struct sa_error *e)
     make_page(&s);
     loop(&s);
     endwin();
-    if (err >= 0) {
-        dup2(err, STDERR_FILENO);
-        close(err);
-    }
-    if (nothing >= 0)
-        close(nothing);
     free(s.page);
     return true;
 }

@@ -2,6 +2,7 @@
 /* Pages of `top`; see top.h. */
 #include "tool/top/top.h"
 
+#include "tool/base/note.h"
 #include "tool/base/time.h"
 
 #include <errno.h>
@@ -12,7 +13,7 @@
 bool sa_top_read(struct sa_top *top, struct sa_error *e)
 {
     if (!top->o.pid)
-        return sa_rows_read(&top->rows, false, e);
+        return sa_rows_read(&top->rows, e);
     if (top->holders.pid != top->o.pid) {
         sa_holders_free(&top->holders);
         top->holders.pid = top->o.pid;
@@ -78,6 +79,7 @@ bool sa_top_batch(struct sa_top *top, unsigned count, struct sa_error *e)
             sa_error_set(e, SA_EXIT_FAILED, "there is no memory for a page");
         free(page);
         sa_error_stdout(e);
+        sa_notes_print();
         if (e->code)
             return false;
     }
