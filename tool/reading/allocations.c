@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,42 +33,34 @@ static struct sa_total *find(struct sa_profile *p, const struct sa_stack *stack)
     return p->total_count ? bsearch(&key, p->totals, p->total_count, sizeof(key), by_stack) : NULL;
 }
 
+static const size_t sums[] = {
+    offsetof(struct sa_sums, certain_bytes),
+    offsetof(struct sa_sums, count),
+    offsetof(struct sa_sums, bytes),
+    offsetof(struct sa_sums, sampled_bytes),
+    offsetof(struct sa_sums, count_variance),
+    offsetof(struct sa_sums, bytes_variance),
+    offsetof(struct sa_sums, bytes_squares),
+    offsetof(struct sa_sums, offset_count),
+    offsetof(struct sa_sums, offset_bytes),
+    offsetof(struct sa_sums, hits_count),
+    offsetof(struct sa_sums, hits_bytes),
+    offsetof(struct sa_sums, failures),
+    offsetof(struct sa_sums, failures_variance),
+    offsetof(struct sa_sums, offset_count_variance),
+};
+
 /* Subtracts sums. What is below 0 is rounding, or a total that was read while it changed. */
 static void subtract(struct sa_sums *from, const struct sa_sums *less)
 {
-    double *const ours[] = {&from->certain_bytes,
-                            &from->count,
-                            &from->bytes,
-                            &from->sampled_bytes,
-                            &from->count_variance,
-                            &from->bytes_variance,
-                            &from->bytes_squares,
-                            &from->offset_count,
-                            &from->offset_bytes,
-                            &from->hits_count,
-                            &from->hits_bytes,
-                            &from->failures,
-                            &from->failures_variance,
-                            &from->offset_count_variance};
-    const double theirs[] = {less->certain_bytes,
-                             less->count,
-                             less->bytes,
-                             less->sampled_bytes,
-                             less->count_variance,
-                             less->bytes_variance,
-                             less->bytes_squares,
-                             less->offset_count,
-                             less->offset_bytes,
-                             less->hits_count,
-                             less->hits_bytes,
-                             less->failures,
-                             less->failures_variance,
-                             less->offset_count_variance};
-
     from->samples -= less->samples < from->samples ? less->samples : from->samples;
     from->certain -= less->certain < from->certain ? less->certain : from->certain;
-    for (size_t i = 0; i < sizeof(theirs) / sizeof(*theirs); i++)
-        *ours[i] = *ours[i] > theirs[i] ? *ours[i] - theirs[i] : 0;
+    for (size_t i = 0; i < sizeof(sums) / sizeof(*sums); i++) {
+        double *ours = (double *)((char *)from + sums[i]);
+        double theirs = *(const double *)((const char *)less + sums[i]);
+
+        *ours = *ours > theirs ? *ours - theirs : 0;
+    }
     if (!from->samples && !from->certain)
         memset(from, 0, sizeof(*from));
 }

@@ -121,23 +121,11 @@ static void origin_thread_name(const struct sa_profile_origin *origin, uint32_t 
                                size_t cap)
 {
     const struct sa_reading *r = origin->arg;
-    char path[64];
-    ssize_t n = -1;
-    int fd = -1;
+    char name[32];
 
-    if (r->target.live) {
-        snprintf(path, sizeof(path), "/proc/%d/task/%u/comm", r->target.pid, tid);
-        fd = open(path, O_RDONLY | O_CLOEXEC);
-    }
-    if (fd >= 0) {
-        n = read(fd, ret, cap - 1);
-        close(fd);
-    }
-    if (n <= 1) {
+    snprintf(name, sizeof(name), "task/%u/comm", tid);
+    if (!r->target.live || !sa_io_read_proc(r->target.pid, name, ret, cap) || *ret == '\n')
         snprintf(ret, cap, "%u", tid);
-        return;
-    }
-    ret[n] = '\0';
     ret[strcspn(ret, "\n")] = '\0';
     sa_utf8_clean(ret, strlen(ret));
 }

@@ -35,17 +35,13 @@ static struct sa_snapshot_subject subject;
 static void read_memory(const struct sa_target *t)
 {
     unsigned long size = 0, resident = 0;
-    char path[SA_PROC_PATH];
-    FILE *f;
+    char text[128];
 
-    f = t->live ? fopen(sa_io_proc_path(path, t->pid, "statm"), "re") : NULL;
-    if (!f)
-        return;
-    if (fscanf(f, "%lu %lu", &size, &resident) == 2) {
+    if (t->live && sa_io_read_proc(sa_io_living(t->pid), "statm", text, sizeof(text)) &&
+        sscanf(text, "%lu %lu", &size, &resident) == 2) {
         subject.mapped_bytes = size * (size_t)sysconf(_SC_PAGESIZE);
         subject.resident_bytes = resident * (size_t)sysconf(_SC_PAGESIZE);
     }
-    fclose(f);
 }
 
 static void read_version(struct sa_target *t, const struct sa_table *table)
