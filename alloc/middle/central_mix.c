@@ -9,9 +9,13 @@
  * also if mixed spans have room: the fast path of free does not serve what lies on mixed spans.
  * 1/RETURNS_WASTE_FRACTION is enough while blocks go back at once (mixed_returns.h).
  *
- * What a program has been given is the most that it had lately. A program whose live blocks are
- * now few and now many needs the memory of its free objects again, for the same sizes. To merge
- * them would take time at each turn and would not lower the peak.
+ * Mixed spans can save no more than the classes' own mosts, each at its time, exceed the most that
+ * all had together. A program whose live blocks are now few and now many has both at one time: it
+ * needs its free objects again for the same sizes, and to merge them would take time at each turn
+ * and would not lower the peak. So what a class had at most lately counts as its own, also where
+ * it now holds less. As long as all this is not 1/WASTE_FRACTION more than what classes had
+ * together, a class that has less than it had takes a new span. One that has as much as ever lately
+ * is growing beyond what is free for it, and takes from mixed spans.
  *
  * Near a limit on memory, time is worth less than memory, and the kernel may kill the program.
  * Memory is strained if what is in use leaves less than 1/STRAIN_FRACTION of the limit. Then
@@ -57,15 +61,27 @@
 
 #define CONVERT_MAX 4
 
-/* The time within which a program needs its free objects again, or is taken to need them no more.
- * With 0.5 s, node has 5 % more resident (perf/fragmentation/over_live.py): its collector frees
- * half of all buffers three times a second. */
-#define MOST_NS 300000000ull
+/* Lately is the present window of the clock and the one before. A program that breathes more slowly
+ * has mixed spans once a turn, which then costs little. Changes that are further apart are seen by
+ * what the classes hold. With 4 s, node has 2 % more resident (perf/fragmentation/over_live.py). */
+#define MOST_NS 16000000000ull
 
+/*
+ * The mosts of two windows, by the window's number % 2. Atomic, relaxed; any thread writes. Hints:
+ * an update may be lost, and threads that begin a window at once may clear what one of them has
+ * noted. Then the window knows less until the next look.
+ */
 static struct {
-    uint64_t begin_ns;    /* of the present window */
-    size_t bytes, before; /* the most in use in this window, and in the one before */
-} most;                   /* atomic, relaxed; written by any thread */
+    uint64_t window;                     /* the number of the present one */
+    size_t together[2];                  /* bytes of all classes */
+    uint32_t objects[2][SA_CLASSES_MAX]; /* of each class, in use or in caches */
+} most;
+
+/* While what the program has been given grows, there is a look for each such part of it, and each
+ * SA_MIX_MIN_BYTES: mosts are seen, and are too low by that much at most. */
+#define LOOK_FRACTION 16
+
+int64_t sa_central_mix_look = SA_MIX_MIN_BYTES;
 
 #define SHAKE_BYTES  (1ul << 20)
 #define DRAIN_FACTOR 2
@@ -85,24 +101,6 @@ size_t sa_central_mix_unshaken, sa_central_mix_shakes;
 struct mix_tried {
     uint64_t classes[SA_CLASSES_MAX / 64 + 1];
 };
-
-/* Returns the most that the program had in use within the last MOST_NS, or up to twice as long. A
- * hint: an update may be lost. The clock of a child in another time namespace may be behind: then
- * the window begins anew. */
-static size_t mix_most(void)
-{
-    uint64_t now = sa_clock_coarse_ns(), old = now - sa_load_relaxed(&most.begin_ns);
-    size_t given = sa_in_use_bytes();
-
-    if (old >= MOST_NS) {
-        sa_store_relaxed(&most.before, old < 2 * MOST_NS ? sa_load_relaxed(&most.bytes) : 0);
-        sa_store_relaxed(&most.bytes, 0);
-        sa_store_relaxed(&most.begin_ns, now);
-    }
-    if (given > sa_load_relaxed(&most.bytes))
-        sa_store_relaxed(&most.bytes, given);
-    return sa_max(given, sa_max(sa_load_relaxed(&most.bytes), sa_load_relaxed(&most.before)));
-}
 
 /* Whether `bytes` of memory are much more than the `given` bytes that the program has. */
 static bool mix_is_much(size_t bytes, size_t given, bool strained)
@@ -129,33 +127,95 @@ static bool mix_is_strained(void)
     return used - sa_min(used, idle) > limit - limit / STRAIN_FRACTION;
 }
 
-/* The bytes of free objects of spans in use, of free runs, and of free pages between spans. These
- * count no more than what is in use on mixed spans: by themselves, they show no change of sizes,
- * and new spans of classes can use them. Pages of free objects that went back do not count. A hint:
- * no lock is held. */
-static size_t mix_wasted(void)
+/* Begins a window. The clock of a child in another time namespace may be behind: then mosts stay
+ * for up to two windows more. */
+static void mix_begin_window(uint64_t window)
 {
-    size_t bytes = sa_mixed_free_bytes() +
-                   sa_min(sa_load_relaxed(&sa_footprint.between), sa_mixed_used_bytes());
+    uint64_t before = sa_load_relaxed(&most.window);
 
-    for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
-        if (sa_class_is_used(cls))
-            bytes += sa_load_relaxed(&sa_centrals[sa_first_use_index(cls)].free_objects) *
-                     sa_size_classes.of[cls].size;
-    return bytes - sa_min(bytes, (size_t)sa_load_relaxed(&sa_footprint.emptied));
+    for (uint64_t w = window; w > before && w + 2 > window; w--) {
+        sa_store_relaxed(&most.together[w % 2], 0);
+        for (unsigned cls = 0; cls < SA_CLASSES_MAX; cls++)
+            sa_store_relaxed(&most.objects[w % 2][cls], 0);
+    }
+    sa_store_relaxed(&most.window, window);
+    sa_store_relaxed(&sa_central_mix_look, SA_MIX_MIN_BYTES);
 }
 
-/* The footprint comes before the sum over the classes, because it is cheaper. sa_central_mix_may
- * has compared the ordinary page heap's part of it with SA_MIX_MIN_BYTES only. */
-static bool mix_is_due(bool strained)
+/* Notes that a class has so many objects. Returns the most that it had lately. */
+static size_t mix_most(unsigned cls, size_t objects, size_t at)
 {
-    size_t given;
+    if (objects > sa_load_relaxed(&most.objects[at][cls]))
+        sa_store_relaxed(&most.objects[at][cls], (uint32_t)sa_min(objects, UINT32_MAX));
+    return sa_max(sa_load_relaxed(&most.objects[0][cls]), sa_load_relaxed(&most.objects[1][cls]));
+}
+
+/* Bytes of the classes that mixed spans serve. */
+struct mix_look {
+    size_t wasted;   /* free objects of all classes, free runs, and free pages between spans */
+    size_t apart;    /* what each class holds or had at most lately, and free runs */
+    size_t together; /* the most that they had together lately */
+    bool highest;    /* the class that asks has as much as it had at most lately */
+};
+
+/* Adds a class that is in use. Returns the bytes that it has. */
+static size_t mix_look_at(struct mix_look *look, unsigned cls, bool asks, size_t at)
+{
+    const struct central *c = &sa_centrals[sa_first_use_index(cls)];
+    const struct sa_class *k = &sa_size_classes.of[cls];
+    size_t free = sa_load_relaxed(&c->free_objects);
+    size_t holds = sa_load_relaxed(&c->spans) * k->objects + sa_mixed_objects(cls);
+    size_t has = holds - sa_min(holds, free), had;
+
+    look->wasted += free * k->size;
+    if (k->size > SA_MIXED_MAX)
+        return 0;
+    had = mix_most(cls, has, at);
+    look->apart += sa_max(holds, had) * k->size;
+    look->highest |= asks && has >= had;
+    return has * k->size;
+}
+
+/* Looks at all classes, and notes what they have. Free pages between spans count no more than what
+ * is in use on mixed spans: by themselves, they show no change of sizes, and new spans of classes
+ * can use them. Pages of free objects that went back do not count. A hint: no lock is held. */
+static void mix_look(unsigned asks, size_t given, struct mix_look *ret)
+{
+    uint64_t window = sa_clock_coarse_ns() / MOST_NS;
+    size_t together = 0, runs = sa_mixed_free_bytes(), at = window % 2;
+
+    *ret = (struct mix_look){.apart = runs};
+    if (window != sa_load_relaxed(&most.window))
+        mix_begin_window(window);
+    for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
+        if (sa_class_is_used(cls))
+            together += mix_look_at(ret, cls, cls == asks, at);
+    if (together > sa_load_relaxed(&most.together[at]))
+        sa_store_relaxed(&most.together[at], together);
+    ret->together = sa_max(sa_load_relaxed(&most.together[0]), sa_load_relaxed(&most.together[1]));
+    ret->wasted += runs + sa_min(sa_load_relaxed(&sa_footprint.between), sa_mixed_used_bytes());
+    ret->wasted -= sa_min(ret->wasted, (size_t)sa_load_relaxed(&sa_footprint.emptied));
+    if ((int64_t)given > sa_load_relaxed(&sa_central_mix_look))
+        sa_store_relaxed(&sa_central_mix_look,
+                         (int64_t)(given + sa_max(SA_MIX_MIN_BYTES, given / LOOK_FRACTION)));
+}
+
+/* The footprint comes before the look at the classes, because it is cheaper. sa_central_mix_may has
+ * compared the ordinary page heap's part of it with SA_MIX_MIN_BYTES only. */
+static bool mix_is_due(unsigned cls, bool strained)
+{
+    size_t given = sa_in_use_bytes();
+    bool much = mix_is_much(sa_footprint_bytes(), given, strained);
+    struct mix_look look;
 
     if (SA_UNLIKELY(sa_mixed_use == SA_MIXED_ALWAYS))
         return true;
-    given = strained ? sa_in_use_bytes() : mix_most();
-    return mix_is_much(sa_footprint_bytes(), given, strained) &&
-           mix_is_much(mix_wasted() + sa_in_use_bytes(), given, strained);
+    if (!much && (int64_t)given <= sa_load_relaxed(&sa_central_mix_look))
+        return false;
+    mix_look(cls, given, &look);
+    return much && mix_is_much(look.wasted + given, given, strained) &&
+           (strained || look.highest ||
+            look.apart > look.together + look.together / WASTE_FRACTION);
 }
 
 static bool mix_is_short(const struct sa_class *k)
@@ -272,8 +332,11 @@ SA_RARE size_t sa_central_mix(unsigned cls, void **end, size_t n, size_t most_al
     bool strained = mix_is_strained();
     size_t got;
 
-    if (sa_mixed_use == SA_MIXED_OFF || sa_hardening.on ||
-        sa_size_classes.of[cls].size > SA_MIXED_MAX || !mix_is_due(strained))
+    if (sa_mixed_use == SA_MIXED_OFF || sa_hardening.on) {
+        sa_store_relaxed(&sa_central_mix_look, INT64_MAX);
+        return 0;
+    }
+    if (!mix_is_due(cls, strained) || sa_size_classes.of[cls].size > SA_MIXED_MAX)
         return 0;
     sa_store_relaxed(&sa_page_heap_lean_ns, sa_clock_coarse_ns() + SA_LEAN_NS);
     got = sa_mixed_take(cls, end, n, most_align);

@@ -15,14 +15,20 @@
 /* Free bytes of spans in use below which no span becomes mixed. */
 #define SA_MIX_MIN_BYTES (4ul << 20)
 
+/* sa_central_mix looks at what classes have when the program has been given more than this. Atomic,
+ * relaxed; written there. */
+extern int64_t sa_central_mix_look;
+
 /* Whether sa_central_mix may have something to do: the pages in use are more than what the program
- * has been given, by as much. Most programs never get beyond this test. */
+ * has been given, by as much; or that has grown since the last look. Most programs get beyond this
+ * test only as often as they grow by a part. */
 SA_INLINE bool sa_central_mix_may(void)
 {
     int64_t used = (int64_t)sa_load_relaxed(&sa_footprint.used[SA_HEAP_ORDINARY]);
+    int64_t given = sa_load_relaxed(&sa_in_use.bytes);
 
-    return used - sa_load_relaxed(&sa_in_use.bytes) > (int64_t)SA_MIX_MIN_BYTES ||
-           sa_mixed_use == SA_MIXED_ALWAYS;
+    return used - given > (int64_t)SA_MIX_MIN_BYTES ||
+           given > sa_load_relaxed(&sa_central_mix_look) || sa_mixed_use == SA_MIXED_ALWAYS;
 }
 
 /*
