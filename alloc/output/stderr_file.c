@@ -31,6 +31,14 @@ SA_START_CODE static bool look(int fd, struct stat *ret)
     return sa_syscall(SYS_newfstatat, fd, "", ret, AT_EMPTY_PATH) == 0;
 }
 
+/* Whether descriptor 2 is open for appending. */
+static bool appends(void)
+{
+    intptr_t flags = sa_syscall(SYS_fcntl, STDERR_FILENO, F_GETFL);
+
+    return flags >= 0 && flags & O_APPEND;
+}
+
 SA_START_CODE bool sa_stderr_file_note(void)
 {
     struct termios unused;
@@ -62,17 +70,19 @@ SA_RARE void sa_stderr_file_note_journal(const char *value)
     at_load.answer = at_load.fits;
 }
 
-SA_RARE bool sa_stderr_file_may(void)
+SA_RARE bool sa_stderr_file_may(bool ends)
 {
     struct stat now, in;
     bool may;
 
     if (!at_load.noted || sa_filtered())
         return !at_load.noted || sa_load_relaxed(&at_load.answer);
-    may = at_load.fits && look(STDERR_FILENO, &now) && now.st_dev == at_load.device &&
-          now.st_ino == at_load.inode;
+    if (!look(STDERR_FILENO, &now))
+        now.st_mode = 0;
+    may =
+        at_load.fits && now.st_mode && now.st_dev == at_load.device && now.st_ino == at_load.inode;
     if (may && at_load.socket)
         may = !(look(STDIN_FILENO, &in) && in.st_dev == now.st_dev && in.st_ino == now.st_ino);
     sa_store_relaxed(&at_load.answer, may);
-    return may;
+    return may || (ends && S_ISREG(now.st_mode) && appends());
 }

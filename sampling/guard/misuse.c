@@ -352,7 +352,7 @@ void sa_misuse_fatal(const char *what, const void *pointer, const char *line)
     r.done = done_by(what);
     r.now = sa_clock_ns();
     if (!sa_reporting_begin(SA_REPORTING_ABORTS)) {
-        if (sa_stderr_file_may())
+        if (sa_stderr_file_may(true))
             sa_fatal_write(line, strlen(line));
         return;
     }

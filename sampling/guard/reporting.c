@@ -284,7 +284,7 @@ void sa_reporting_warn(const char *line, size_t bytes)
 {
     int fd;
 
-    if (sa_stderr_file_may()) {
+    if (sa_stderr_file_may(false)) {
         sa_fatal_write(line, bytes);
         return;
     }
@@ -305,7 +305,7 @@ SA_FORK void sa_reporting_after_fork(void)
 
 bool sa_reporting_begin(enum sa_reporting_end end)
 {
-    bool to_stderr = sa_stderr_file_may();
+    bool to_stderr = sa_stderr_file_may(end != SA_REPORTING_SURVIVES);
 
     if (end == SA_REPORTING_SURVIVES && !to_stderr && (!sa_reporting_path || !sa_reporting_path[0]))
         return false; /* nobody would read it */

@@ -45,7 +45,7 @@ struct arguments {
 void sa_prctl_filter_comes(void)
 {
     if (!sa_thread_is_vfork_child())
-        sa_stderr_file_may(); /* may not be asked later */
+        sa_stderr_file_may(false); /* may not be asked later */
     sa_filter_note();
     sa_background_leave();
     sa_control_leave();

@@ -4,10 +4,11 @@
  * own among which a library misuses the heap. The report of a misuse that aborts is in memory for
  * whoever looks at the core, wherever else it goes.
  *
- * usage: late_stderr MISUSE keep|close|dup|filter|full [FILE]
+ * usage: late_stderr MISUSE keep|close|dup|log|filter|full [FILE]
  *   keep    descriptor 2 stays what it is, and records go to 1
  *   close   closes 0 to 2 and opens /dev/null twice, and FILE, which gets the number 2
  *   dup     opens FILE, or takes descriptor 3, and copies it to 2
+ *   log     opens FILE for appending and copies it to 2, and records go to 1
  *   filter  as dup, and announces a filter of system calls then
  *   full    as dup, and no memory can be mapped from the first misuse on
  * MISUSE: mismatch (what came from new[] is freed with free), twice (a second free) or beside (a
@@ -67,6 +68,10 @@ int main(int argc, char **argv)
             close(fd);
         if (open("/dev/null", O_RDONLY) != 0 || open("/dev/null", O_WRONLY) != 1 || !file ||
             open(file, O_WRONLY | O_CREAT | O_TRUNC, 0600) != data)
+            return 2;
+    } else if (strcmp(how, "log") == 0) {
+        data = STDOUT_FILENO;
+        if (!file || dup2(open(file, O_WRONLY | O_CREAT | O_APPEND, 0600), STDERR_FILENO) < 0)
             return 2;
     } else {
         opened = file ? open(file, O_WRONLY | O_CREAT | O_TRUNC, 0600) : 3;

@@ -101,6 +101,13 @@ class LateStderr(unittest.TestCase):
         self.run_it('close', self.path('data'), stderr=None, preexec_fn=lambda: os.close(2))
         self.assertEqual(self.read('data'), RECORDS)
 
+    def test_log(self):
+        """A daemon's log that is opened later gets why the program ended, and nothing else."""
+        done = self.run_it('log', self.path('log'))
+        self.assertEqual((done.stdout, done.stderr), (RECORDS, b''))
+        self.assertEqual(REPORT in self.read('log'), END != 0)
+        self.assertEqual(self.read('log') == b'', END == 0)
+
     def test_protocol(self):
         """A pipe to a parent, a connection or a serial line, copied to 2."""
         line = pty.openpty()
