@@ -95,6 +95,16 @@ SA_RARE int sa_sys_msync(void *p, size_t bytes, int flags)
     return (int)sa_syscall(SYS_msync, p, bytes, flags);
 }
 
+SA_COLD int sa_sys_lock_on_fault(void *p, size_t bytes)
+{
+    return sa_filtered() ? -EPERM : (int)sa_syscall(SYS_mlock2, p, bytes, MLOCK_ONFAULT);
+}
+
+SA_COLD int sa_sys_unlock(void *p, size_t bytes)
+{
+    return sa_filtered() ? -EPERM : (int)sa_syscall(SYS_munlock, p, bytes);
+}
+
 /*
  * Asks the kernel to compare the word with a number, and then to wake and move no thread: a futex
  * operation that reads the word and changes nothing. A filter that allows locks allows this call.

@@ -30,6 +30,9 @@ struct iovec;
 long sa_sys_release_runs(const struct iovec *runs, unsigned count);
 int sa_sys_mprotect(void *p, size_t bytes, int prot);
 int sa_sys_msync(void *p, size_t bytes, int flags);
+/* Locks pages as they are touched, also locked ones, or unlocks them; not behind a filter. */
+int sa_sys_lock_on_fault(void *p, size_t bytes);
+int sa_sys_unlock(void *p, size_t bytes);
 bool sa_sys_is_readable(const void *p); /* whether the word at p can be read */
 
 /* Copies memory of the process that may not be there. tid: the calling thread's. Returns the bytes

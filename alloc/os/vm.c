@@ -30,6 +30,8 @@
 #define MADV_COLLAPSE 25
 #endif
 
+#define RELOCK_BYTES (2ul << 20) /* a hugepage, as the page heap maps memory */
+
 /* The kernel orders the end of a mapping before the next mapping at its place. ThreadSanitizer does
  * not see that. */
 #if SA_TSAN
@@ -220,12 +222,36 @@ SA_RARE void sa_vm_unmap_space(void *p, size_t bytes)
     unmap_counted(p, bytes, &sa_vm.space_bytes);
 }
 
+/*
+ * Releases locked pages before Linux 5.18: unlocked, they are released as others; locked again,
+ * they are backed when they are touched. The first calls show whether the process may still lock so
+ * much. They change the whole hugepage if all of it is mapped. Otherwise each range would remain a
+ * mapping of its own. Returns whether the pages were released.
+ */
+SA_COLD static bool release_relocked(void *p, size_t bytes)
+{
+    uintptr_t start = (uintptr_t)p & ~(RELOCK_BYTES - 1);
+    uintptr_t end = sa_align_up((uintptr_t)p + bytes, RELOCK_BYTES);
+
+    if (sa_sys_lock_on_fault((void *)start, end - start) != 0 &&
+        sa_sys_lock_on_fault(p, bytes) != 0)
+        return false;
+    if (sa_sys_unlock(p, bytes) != 0 || sa_sys_madvise(p, bytes, MADV_DONTNEED) != 0)
+        return false;
+    if (sa_sys_lock_on_fault(p, bytes) != 0) /* the limit was lowered, or reached, meanwhile */
+        sa_store_relaxed(&sa_vm.keeps_locked, true);
+    return true;
+}
+
 /* MADV_DONTNEED failed. The kernel returns EINVAL if the memory is locked, and since Linux 5.18 has
  * other advice for that. Returns whether the pages were released. */
 SA_COLD static bool release_refused(void *p, size_t bytes, int error)
 {
     int r = error == -EINVAL ? sa_sys_madvise(p, bytes, MADV_DONTNEED_LOCKED) : error;
 
+    if (error == -EINVAL && r == -EINVAL && !sa_load_relaxed(&sa_vm.keeps_locked) &&
+        release_relocked(p, bytes))
+        r = 0;
     if (r == 0) {
         if (error == -EINVAL)
             sa_store_relaxed(&sa_vm.locked, true);

@@ -169,6 +169,33 @@ static struct sa_filler_least heap_least(const struct sa_huge_heap *h)
     return (struct sa_filler_least){2 * least, least};
 }
 
+/* Unmaps unbacked ranges, the longest first, up to that many hugepages. */
+SA_RARE static void heap_unmap(struct sa_huge_heap *h, size_t hugepages)
+{
+    size_t done = 0;
+
+    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    sa_huge_heap_flush(h);
+    while (done < hugepages) {
+        const struct sa_huge_node *node = sa_huge_map_longest(&h->released);
+        size_t start, n;
+
+        if (!node)
+            break;
+        n = sa_min(node->length, hugepages - done);
+        start = node->start + node->length - n;
+        sa_huge_map_take_at(&h->released, &h->nodes, start, n);
+        h->moving += n;
+        sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+        sa_vm_unmap_space(hugepage_address(start), n * SA_HUGE_BYTES);
+        sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+        heap_unmapped(h, start, n);
+        sa_huge_heap_note(h); /* meanwhile another thread may have counted it as used */
+        done += n;
+    }
+    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+}
+
 SA_RARE void sa_huge_heap_settle(struct sa_huge_heap *h, const struct sa_huge_moving moving[2])
 {
     size_t surplus;
@@ -188,6 +215,9 @@ SA_RARE void sa_huge_heap_settle(struct sa_huge_heap *h, const struct sa_huge_mo
     if (SA_UNLIKELY(surplus || moving[0].n || moving[1].n))
         sa_huge_heap_note(h);
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+    /* Locked, all that is mapped is in memory. */
+    if (SA_UNLIKELY(surplus) && sa_vm_is_locked())
+        heap_unmap(h, SIZE_MAX);
 }
 
 SA_RARE size_t sa_huge_heap_release(struct sa_huge_heap *h, size_t bytes)
@@ -216,33 +246,6 @@ SA_RARE size_t sa_huge_heap_gather(struct sa_huge_heap *h)
     sa_huge_heap_note(h);
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
     return done << SA_PAGE_SHIFT;
-}
-
-/* Unmaps unbacked ranges, the longest first, up to that many hugepages. */
-SA_RARE static void heap_unmap(struct sa_huge_heap *h, size_t hugepages)
-{
-    size_t done = 0;
-
-    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
-    sa_huge_heap_flush(h);
-    while (done < hugepages) {
-        const struct sa_huge_node *node = sa_huge_map_longest(&h->released);
-        size_t start, n;
-
-        if (!node)
-            break;
-        n = sa_min(node->length, hugepages - done);
-        start = node->start + node->length - n;
-        sa_huge_map_take_at(&h->released, &h->nodes, start, n);
-        h->moving += n;
-        sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
-        sa_vm_unmap_space(hugepage_address(start), n * SA_HUGE_BYTES);
-        sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
-        heap_unmapped(h, start, n);
-        sa_huge_heap_note(h); /* meanwhile another thread may have counted it as used */
-        done += n;
-    }
-    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
 }
 
 SA_RARE void sa_huge_heap_unmap(struct sa_huge_heap *h, size_t bytes)

@@ -12,6 +12,7 @@
 
 #include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
+#include "alloc/os/vm.h"
 #include "alloc/page_heap/account/limits.h"
 #include "alloc/page_heap/huge/huge_heap_internal.h"
 #include "alloc/page_heap/huge/huge_limits.h"
@@ -21,7 +22,8 @@
  * those that refaults keep. More than heap_excess, and than a quarter of those in use, are released
  * in any case; see sa_huge_heap_surplus. */
 #define SPARE_PAGES  (8ul << 20 >> SA_PAGE_SHIFT)
-#define EXCESS_PAGES SA_COUNTED_FALL /* a fall as large leaves less to keep */
+#define SPARE_LOCKED (1ul << 20 >> SA_PAGE_SHIFT) /* instead, where memory is locked */
+#define EXCESS_PAGES SA_COUNTED_FALL              /* a fall as large leaves less to keep */
 
 /* From here on a fall is large: nothing is left of EXCESS_PAGES but SPARE_PAGES. */
 #define LARGE_FALL (2 * EXCESS_PAGES - SPARE_PAGES)
@@ -105,13 +107,21 @@ SA_RARE static size_t heap_between(const struct sa_huge_heap *h) SA_REQUIRES(SA_
                         h->in_use_pages);
 }
 
+/* Nothing else than the heap can use memory that is locked. Where the kernel does not release it,
+ * to try more often is in vain. */
+SA_RARE static size_t heap_spare(void)
+{
+    return sa_load_relaxed(&sa_vm.locked) && !sa_load_relaxed(&sa_vm.keeps_locked) ? SPARE_LOCKED
+                                                                                   : SPARE_PAGES;
+}
+
 /* What refaults keep at most: as much less as a fall exceeds EXCESS_PAGES. Of so large a rise it
  * would save a part only, and it stays if the process does nothing more. */
 SA_RARE static size_t heap_excess(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     size_t lost = heap_lost(h);
 
-    return lost < LARGE_FALL ? EXCESS_PAGES - (lost - sa_min(lost, EXCESS_PAGES)) : SPARE_PAGES;
+    return lost < LARGE_FALL ? EXCESS_PAGES - (lost - sa_min(lost, EXCESS_PAGES)) : heap_spare();
 }
 
 SA_RARE bool sa_huge_heap_fell_most(const struct sa_huge_heap *h)
@@ -174,7 +184,7 @@ SA_RARE size_t sa_huge_heap_surplus(struct sa_huge_heap *h)
     /* At most twice the peak of the last second: no more can have been in use and missing. */
     h->refaults = sa_min(h->refaults, sa_max(EXCESS_PAGES, 2 * h->cache.peak * SA_HUGE_PAGES));
     /* After a fall that leaves no excess, refaults keep only what is needed again. */
-    keep = sa_min(keep, sa_max(SPARE_PAGES, h->in_use_pages / 2) +
+    keep = sa_min(keep, sa_max(heap_spare(), h->in_use_pages / 2) +
                             (excess > SPARE_PAGES ? h->refaults : needed * SA_HUGE_PAGES));
     if (h->lean_more && sa_huge_heap_fell_most(h))
         h->lean_more = 0;
