@@ -201,21 +201,23 @@ static void mix_look(unsigned asks, size_t given, struct mix_look *ret)
 }
 
 /* The footprint comes before the look at the classes, because it is cheaper. sa_central_mix_may has
- * compared the ordinary page heap's part of it with SA_MIX_MIN_BYTES only. */
-static bool mix_is_due(unsigned cls, bool strained)
+ * compared the ordinary page heap's part of it with SA_MIX_MIN_BYTES only. ret_lean: whether the
+ * page heap is to keep few free pages, too: not for the sake of one class, which may have as much
+ * as ever by chance. */
+static bool mix_is_due(unsigned cls, bool strained, bool *ret_lean)
 {
     size_t given = sa_in_use_bytes();
     bool much = mix_is_much(sa_footprint_bytes(), given, strained);
     struct mix_look look;
 
+    *ret_lean = true;
     if (SA_UNLIKELY(sa_mixed_use == SA_MIXED_ALWAYS))
         return true;
     if (!much && (int64_t)given <= sa_load_relaxed(&sa_central_mix_look))
         return false;
     mix_look(cls, given, &look);
-    return much && mix_is_much(look.wasted + given, given, strained) &&
-           (strained || look.highest ||
-            look.apart > look.together + look.together / WASTE_FRACTION);
+    *ret_lean = strained || look.apart > look.together + look.together / WASTE_FRACTION;
+    return much && mix_is_much(look.wasted + given, given, strained) && (*ret_lean || look.highest);
 }
 
 static bool mix_is_short(const struct sa_class *k)
@@ -329,16 +331,17 @@ static bool mix_convert(bool strained)
 
 SA_RARE size_t sa_central_mix(unsigned cls, void **end, size_t n, size_t most_align)
 {
-    bool strained = mix_is_strained();
+    bool strained = mix_is_strained(), lean;
     size_t got;
 
     if (sa_mixed_use == SA_MIXED_OFF || sa_hardening.on) {
         sa_store_relaxed(&sa_central_mix_look, INT64_MAX);
         return 0;
     }
-    if (!mix_is_due(cls, strained) || sa_size_classes.of[cls].size > SA_MIXED_MAX)
+    if (!mix_is_due(cls, strained, &lean) || sa_size_classes.of[cls].size > SA_MIXED_MAX)
         return 0;
-    sa_store_relaxed(&sa_page_heap_lean_ns, sa_clock_coarse_ns() + SA_LEAN_NS);
+    if (lean)
+        sa_store_relaxed(&sa_page_heap_lean_ns, sa_clock_coarse_ns() + SA_LEAN_NS);
     got = sa_mixed_take(cls, end, n, most_align);
     for (int i = 0; !got && i < CONVERT_MAX && mix_convert(strained); i++)
         got = sa_mixed_take(cls, end, n, most_align);
