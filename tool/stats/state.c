@@ -33,8 +33,7 @@ static bool numbers_are_sane(void)
            sa_transfer_domains() <= SA_DOMAINS_MAX &&
            sa_pressure_watched <= SA_PRESSURE_TRIGGERED && window_is_sane(&h->cache.usage_min) &&
            window_is_sane(&h->cache.off_peak_min) && window_is_sane(&h->cache.size_min) &&
-           window_is_sane(&h->filler.demand) && window_is_sane(&h->filler.free_min) &&
-           window_is_sane(&h->filler.backed_min);
+           window_is_sane(&h->filler.free_min) && window_is_sane(&h->filler.backed_min);
 }
 
 /* The page of the target's kernel decides about the classes. */

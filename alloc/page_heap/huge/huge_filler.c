@@ -18,7 +18,7 @@
 
 void sa_huge_filler_init(struct sa_huge_filler *f)
 {
-    f->demand.slot_ns = f->free_min.slot_ns = f->backed_min.slot_ns = SA_FILLER_SLOT_NS;
+    f->free_min.slot_ns = f->backed_min.slot_ns = SA_FILLER_SLOT_NS;
     for (unsigned i = 0; i < SA_FILLER_SETS; i++)
         f->sets[i].first = &f->lists[i / 2][0][i % 2];
 }

@@ -90,8 +90,8 @@ struct sa_huge_filler {
     size_t tail_pages;        /* of large spans, among the taken */
     size_t abandoned_pages;   /* of former tails whose hugepage others still use */
     uint64_t now_ns;
-    size_t low_water; /* least free backed pages since the last tick */
-    struct sa_sliding_window demand, free_min, backed_min;
+    size_t low_water;                              /* least free backed pages since the last tick */
+    struct sa_sliding_window free_min, backed_min; /* their slots are those below */
     uint64_t subreleased_pages, subreleased_hugepages;
     /* Last, because they are large and little of them is touched. The list of sparse hugepages
      * lies beside that of dense ones. A page holds those of 32 lengths. */

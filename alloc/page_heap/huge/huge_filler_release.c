@@ -26,13 +26,12 @@ void sa_huge_filler_note(struct sa_huge_filler *f)
     size_t hugepages;
 
     f->low_water = sa_min(f->low_water, backed);
-    sa_sliding_window_add(&f->demand, demand);
     sa_sliding_window_add(&f->free_min, f->hugepages * SA_HUGE_PAGES - f->taken_pages);
     sa_sliding_window_add(&f->backed_min, backed);
-    peak = &f->slots[f->demand.at].peak_demand;
+    peak = &f->slots[f->free_min.at].peak_demand;
     if (demand > peak->used_pages)
         *peak = filler_moment(f);
-    peak = &f->slots[f->demand.at].peak_hugepages;
+    peak = &f->slots[f->free_min.at].peak_hugepages;
     hugepages = peak->hugepages[0] + peak->hugepages[1] + peak->hugepages[2] + peak->hugepages[3];
     if (f->hugepages > hugepages)
         *peak = filler_moment(f);
@@ -40,17 +39,16 @@ void sa_huge_filler_note(struct sa_huge_filler *f)
 
 void sa_huge_filler_tick(struct sa_huge_filler *f, uint64_t now_ns)
 {
-    uint64_t before = f->demand.slot, passed;
+    uint64_t before = f->free_min.slot, passed;
     struct sa_huge_moment now = filler_moment(f);
 
     f->now_ns = now_ns;
-    sa_sliding_window_advance(&f->demand, now_ns);
     sa_sliding_window_advance(&f->free_min, now_ns);
     sa_sliding_window_advance(&f->backed_min, now_ns);
-    passed = before ? sa_min(f->demand.slot - before, SA_SLIDING_WINDOW_SLOTS) : 1;
+    passed = before ? sa_min(f->free_min.slot - before, SA_SLIDING_WINDOW_SLOTS) : 1;
     for (uint64_t i = 0; i < passed; i++) {
         struct sa_filler_slot *slot =
-            &f->slots[(f->demand.at + SA_SLIDING_WINDOW_SLOTS - i) % SA_SLIDING_WINDOW_SLOTS];
+            &f->slots[(f->free_min.at + SA_SLIDING_WINDOW_SLOTS - i) % SA_SLIDING_WINDOW_SLOTS];
 
         slot->peak_demand = slot->peak_hugepages = now;
     }
@@ -207,7 +205,7 @@ static void report_peaks(const struct sa_huge_filler *f, struct sa_huge_filler_s
     ret->peak_demand = ret->peak_hugepages = filler_moment(f);
     for (size_t i = 0; i < SA_SLIDING_WINDOW_SLOTS; i++) {
         const struct sa_filler_slot *slot =
-            &f->slots[(f->demand.at + SA_SLIDING_WINDOW_SLOTS - i) % SA_SLIDING_WINDOW_SLOTS];
+            &f->slots[(f->free_min.at + SA_SLIDING_WINDOW_SLOTS - i) % SA_SLIDING_WINDOW_SLOTS];
 
         if (slot->peak_demand.used_pages > ret->peak_demand.used_pages)
             ret->peak_demand = slot->peak_demand;

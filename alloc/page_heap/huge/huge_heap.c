@@ -57,7 +57,6 @@ SA_LAYOUT = {
     SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, filler.moving_pages),
     SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, filler.unbacked_pages),
     SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, filler.now_ns),
-    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, filler.demand),
     SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, filler.free_min),
     SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, filler.backed_min),
     SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, filler.subreleased_pages),
