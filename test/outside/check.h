@@ -140,6 +140,20 @@ __attribute__((unused)) static size_t check_status(const char *field)
     return at ? strtoul(at + strlen(field) + 1, NULL, 10) : 0;
 }
 
+/* Reads a file of /proc as a text, up to the room for it, without stdio. */
+__attribute__((unused)) static void check_read(const char *path, char *text, size_t room)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    size_t n = 0;
+    ssize_t got;
+
+    REQUIRE(fd >= 0);
+    while ((got = read(fd, text + n, room - 1 - n)) > 0)
+        n += (size_t)got;
+    close(fd);
+    text[n] = '\0';
+}
+
 /* A figure of the library's; 0 if there is none of the name. */
 __attribute__((unused)) static size_t check_property(const char *name)
 {

@@ -63,17 +63,10 @@ static int pages_at(const char *text, const char *row)
 static struct pages pages(void)
 {
     static char text[1 << 18];
-    int fd = open("/proc/self/smaps", O_RDONLY);
     struct pages p = {0, 0, CODE_MAX, 0};
     const char *at;
-    size_t n = 0;
-    ssize_t got;
 
-    REQUIRE(fd >= 0);
-    while ((got = read(fd, text + n, sizeof(text) - 1 - n)) > 0)
-        n += (size_t)got;
-    close(fd);
-    text[n] = '\0';
+    check_read("/proc/self/smaps", text, sizeof(text));
     for (at = text; (at = strstr(at, "\nAnonymous:")) != NULL; at++)
         p.own += pages_at(at, "\nAnonymous:");
     p.code = pages_at(strstr(text, "libsalloc.so"), "\nRss:"); /* its first mapping */

@@ -117,17 +117,11 @@ static void run_for(char **argv, size_t bytes)
 static size_t dumped(const void *p, bool *ret_has)
 {
     static char text[1 << 18];
-    int fd = open("/proc/self/smaps", O_RDONLY | O_CLOEXEC);
-    size_t n = 0, sum = 0, kib = 0;
+    size_t sum = 0, kib = 0;
     unsigned long from = 0, to = 0, inode = 0;
     bool has = false;
-    ssize_t got;
 
-    REQUIRE(fd >= 0);
-    while ((got = read(fd, text + n, sizeof(text) - 1 - n)) > 0)
-        n += (size_t)got;
-    close(fd);
-    text[n] = '\0';
+    check_read("/proc/self/smaps", text, sizeof(text));
     for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
         unsigned long start, end, node;
 

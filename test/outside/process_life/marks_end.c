@@ -31,16 +31,9 @@ static long (*libc_syscall)(long, ...);
 static bool has_flag(const void *p, const char *flag)
 {
     static char text[1 << 18];
-    int fd = open("/proc/self/smaps", O_RDONLY | O_CLOEXEC);
-    size_t n = 0;
-    ssize_t got;
     bool in = false;
 
-    REQUIRE(fd >= 0);
-    while ((got = read(fd, text + n, sizeof(text) - 1 - n)) > 0)
-        n += (size_t)got;
-    close(fd);
-    text[n] = '\0';
+    check_read("/proc/self/smaps", text, sizeof(text));
     for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
         unsigned long start, end;
 
