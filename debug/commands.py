@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands `salloc info`, `salloc heap`, `salloc stats` and `salloc report`, and the connections to gdb's events. This is the last
-file: the call at its end installs both, once, even if the program has several copies of the library."""
+"""The commands `salloc info`, `salloc heap`, `salloc stats` and `salloc report`, and the connections to gdb's events. This
+is the last file: the call at its end installs both, once, even if the program has several copies of the library."""
 
 
 class SallocCommand(gdb.Command):
